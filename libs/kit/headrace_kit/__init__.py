@@ -1,0 +1,1 @@
+"""Plumbing that every service stands on, with no word of the domain."""

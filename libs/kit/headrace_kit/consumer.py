@@ -1,0 +1,298 @@
+"""The consumer: effects, outbox, inbox and offset in one transaction; the offset in Postgres is the truth.
+
+A batch is tried whole; where it fails, its records are taken one by one, so that one bad record costs only itself:
+`Rejected` goes to the dead letters and is passed, `Retryable` backs off and then pauses the partition, anything else is
+a bug that stops the partition and says so.
+"""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import structlog
+from sqlalchemy import MetaData, select, update
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from headrace_kit import tracing
+from headrace_kit.bus import Assignment, Bus, Partition
+from headrace_kit.clock import Clock
+from headrace_kit.database import Database, kit_tables
+from headrace_kit.errors import Fenced, Rejected, Retryable
+from headrace_kit.outbox import Relay
+from headrace_kit.records import Record, by_partition, dead_letter, decode, payload_hash
+from headrace_kit.telemetry import HANDLING, PAUSED, RECORDS, STOPPED
+from headrace_kit.work import Work
+from headrace_schemas import Event, Topic, topic_of
+
+log = structlog.get_logger()
+_TABLES = MetaData()
+kit_tables(_TABLES)
+OFFSETS, INBOX = _TABLES.tables["consumer_offset"], _TABLES.tables["inbox"]
+
+Handler = Callable[[Any, Work], Awaitable[None]]
+"""(event, work) → None. Replay-safe; raises Rejected or Retryable; touches nothing but `work`."""
+
+
+@dataclass(slots=True)
+class _Subscription:
+    topic: Topic
+    handler: Handler
+    expected: dict[Partition, int | None] = field(default_factory=dict)
+
+
+class Consumer:
+    """All subscriptions of one service."""
+
+    TRIES = 4
+    PAUSE_S = 5.0
+
+    def __init__(self, service: str, bus: Bus, database: Database, relay: Relay, clock: Clock, prefix: str) -> None:
+        self._service = service
+        self._bus = bus
+        self._database = database
+        self._relay = relay
+        self._clock = clock
+        self._prefix = prefix
+        self._resuming: set[asyncio.Task[None]] = set()
+        self.stopped: dict[Partition, str] = {}
+        self.moved_at = clock.monotonic()
+
+    def on(self, event: type[Event], handler: Handler) -> None:
+        """One subscriber, one topic, one group, named after the service."""
+        topic = topic_of(event)
+        subscription = _Subscription(topic, handler)
+
+        async def on_records(assignment: Assignment, records: Sequence[Record]) -> None:
+            await self._on_records(subscription, assignment, records)
+
+        async def on_assigned(assignment: Assignment, partitions: Sequence[Partition]) -> None:
+            await self._on_assigned(subscription, assignment, partitions)
+
+        name = topic.name(self._prefix)
+        self._bus.subscribe(name, f"{self._service}.{name}", on_records, on_assigned)
+
+    def problem(self) -> str | None:
+        """None while every partition moves."""
+        if not self.stopped:
+            return None
+        where, why = next(iter(self.stopped.items()))
+        return f"partition {where[1]} of {where[0]} is stopped by a bug: {why}"
+
+    # ---- assignment -------------------------------------------------------------------------------------------------
+    async def _on_assigned(
+        self, subscription: _Subscription, assignment: Assignment, partitions: Sequence[Partition]
+    ) -> None:
+        subscription.expected.clear()
+        for partition in partitions:
+            try:
+                await self._position(subscription, assignment, partition)
+            except Retryable as error:
+                log.warning("offset not readable yet", topic=partition[0], error=str(error))
+                self._pause(subscription, assignment, partition, None)
+
+    async def _position(
+        self, subscription: _Subscription, assignment: Assignment, partition: Partition, default: int | None = None
+    ) -> None:
+        """Seek to the offset in Postgres, or to `default` where it has none, and let the partition flow."""
+        async with self._database.begin() as session:
+            found = await session.scalar(
+                select(OFFSETS.c.next).where(OFFSETS.c.topic == partition[0], OFFSETS.c.partition == partition[1])
+            )
+        subscription.expected[partition] = found
+        target = found if found is not None else default
+        if target is not None:
+            assignment.seek(partition, target)
+
+    def _later(self, work: Any) -> None:
+        task = asyncio.ensure_future(work)
+        self._resuming.add(task)
+        task.add_done_callback(self._resuming.discard)
+
+    async def close(self) -> None:
+        for task in tuple(self._resuming):
+            task.cancel()
+        await asyncio.gather(*self._resuming, return_exceptions=True)
+
+    # ---- records ----------------------------------------------------------------------------------------------------
+    async def _on_records(self, subscription: _Subscription, assignment: Assignment, records: Sequence[Record]) -> None:
+        self.moved_at = self._clock.monotonic()
+        for partition, batch in by_partition(records).items():
+            await self._take(subscription, assignment, partition, batch)
+
+    async def _take(
+        self, subscription: _Subscription, assignment: Assignment, partition: Partition, batch: list[Record]
+    ) -> None:
+        if partition in self.stopped:
+            return
+        expected = subscription.expected.get(partition)
+        fresh = [r for r in batch if expected is None or r.offset >= expected]
+        if not fresh:
+            return
+        try:
+            await self._transaction(subscription, partition, fresh, "batch")
+        except Fenced as error:
+            log.warning("another consumer moved this partition", topic=partition[0], error=str(error))
+            self._pause(subscription, assignment, partition, fresh[0].offset)
+            return
+        except Exception as error:  # noqa: BLE001 - the records are taken one by one, each with its own end
+            if len(fresh) > 1:
+                log.info("batch is taken one by one", topic=partition[0], partition=partition[1], error=repr(error))
+            for record in fresh:
+                if not await self._one(subscription, assignment, partition, record):
+                    return
+        await assignment.commit({partition: fresh[-1].offset + 1})
+
+    async def _one(
+        self, subscription: _Subscription, assignment: Assignment, partition: Partition, record: Record
+    ) -> bool:
+        """Whether the record is dealt with, so that the next one may be."""
+        for attempt in range(1, self.TRIES + 1):
+            try:
+                await self._transaction(subscription, partition, [record], "record", attempt=attempt)
+                return True
+            except Rejected as reason:
+                try:
+                    await self._transaction(
+                        subscription, partition, [record], "dead-letter", attempt=attempt, reason=reason
+                    )
+                    return True
+                except (Retryable, Fenced) as error:
+                    log.warning("dead letter not written", error=str(error))
+            except Retryable as error:
+                log.warning(
+                    "record will be tried again",
+                    topic=record.topic,
+                    offset=record.offset,
+                    error=str(error),
+                    attempt=attempt,
+                )
+            except Fenced:
+                break
+            except Exception as bug:
+                log.exception(
+                    "a bug stops this partition", topic=record.topic, partition=record.partition, offset=record.offset
+                )
+                self.stopped[partition] = repr(bug)
+                STOPPED.labels(record.topic).set(len(self.stopped))
+                assignment.pause(partition)
+                return False
+            if attempt < self.TRIES:
+                await asyncio.sleep(0.05 * 4**attempt * random.uniform(0.5, 1.5))  # noqa: S311 - jitter
+        self._pause(subscription, assignment, partition, record.offset)
+        return False
+
+    def _pause(
+        self, subscription: _Subscription, assignment: Assignment, partition: Partition, offset: int | None
+    ) -> None:
+        """Wait for what is away without leaving the group; nothing goes to the dead letters for an outage."""
+        PAUSED.labels(partition[0]).inc()
+        assignment.pause(partition)
+
+        async def resume() -> None:
+            while True:
+                await asyncio.sleep(self.PAUSE_S)
+                try:
+                    await self._position(subscription, assignment, partition, offset)
+                except Retryable as error:
+                    log.warning("partition stays paused", topic=partition[0], partition=partition[1], error=str(error))
+                else:
+                    break
+            PAUSED.labels(partition[0]).dec()
+            assignment.resume(partition)
+
+        self._later(resume())
+
+    async def _transaction(
+        self,
+        subscription: _Subscription,
+        partition: Partition,
+        records: list[Record],
+        unit: str,
+        *,
+        attempt: int = 1,
+        reason: Rejected | None = None,
+    ) -> None:
+        """Effects, inbox, outbox and offset of these records, all or nothing."""
+        model = subscription.topic.event
+        duplicates = 0
+        started = self._clock.monotonic()
+        async with self._database.begin() as session:
+            work = Work(session, self._clock, self._service, self._prefix)
+            if reason is not None:
+                work.publish_raw(
+                    dead_letter(
+                        records[0], subscription.topic.dead_letters(self._prefix), reason, attempt, self._service
+                    )
+                )
+            else:
+                for record in records:
+                    event = decode(record, model)
+                    tracing.enter(record.header("traceparent"))
+                    work.cause = record.header("ce_id") or event.event_id()
+                    if await self._is_new(session, record, event):
+                        await subscription.handler(event, work)
+                    else:
+                        duplicates += 1
+            published = await work.flush()
+            await self._advance(session, partition, subscription.expected.get(partition), records[-1].offset + 1)
+        subscription.expected[partition] = records[-1].offset + 1
+        if published:
+            self._relay.wake()
+        outcome = "dead_letter" if reason else "handled"
+        RECORDS.labels(partition[0], outcome).inc(len(records) - duplicates)
+        RECORDS.labels(partition[0], "duplicate").inc(duplicates)
+        spent = self._clock.monotonic() - started
+        HANDLING.labels(partition[0]).observe(spent)
+        log.info(
+            f"{unit} {outcome}",
+            topic=partition[0],
+            partition=partition[1],
+            offset=records[0].offset,
+            records=len(records),
+            duplicates=duplicates,
+            attempt=attempt,
+            duration_s=round(spent, 6),
+            **({"code": reason.code, "reason": reason.message} if reason else {}),
+        )
+
+    async def _is_new(self, session: AsyncSession, record: Record, event: Event) -> bool:
+        """Whether this fact was not seen before. Another payload under the same id is a conflict: rejected, kept."""
+        digest = payload_hash(record.value or b"")
+        row = {"topic": record.topic, "project": event.project, "event_id": event.event_id(), "hash": digest}
+        added = await session.scalar(insert(INBOX).values(row).on_conflict_do_nothing().returning(INBOX.c.event_id))
+        if added is not None:
+            return True
+        known = await session.scalar(
+            select(INBOX.c.hash).where(
+                INBOX.c.topic == record.topic, INBOX.c.project == event.project, INBOX.c.event_id == event.event_id()
+            )
+        )
+        if known != digest:
+            RECORDS.labels(record.topic, "conflict").inc()
+            raise Rejected("conflict", f"event {event.event_id()} was seen before with another content")
+        return False
+
+    async def _advance(self, session: AsyncSession, partition: Partition, expected: int | None, following: int) -> None:
+        """Compare-and-set: a consumer that was replaced changes nothing."""
+        topic, number = partition
+        if expected is None:
+            added = await session.scalar(
+                insert(OFFSETS)
+                .values(topic=topic, partition=number, next=following)
+                .on_conflict_do_nothing()
+                .returning(OFFSETS.c.next)
+            )
+            moved = added is not None
+        else:
+            result = await session.execute(
+                update(OFFSETS)
+                .where(OFFSETS.c.topic == topic, OFFSETS.c.partition == number, OFFSETS.c.next == expected)
+                .values(next=following)
+                .returning(OFFSETS.c.next)
+            )
+            moved = result.first() is not None
+        if not moved:
+            raise Fenced(f"offset of {topic}/{number} is no longer {expected}")

@@ -1,0 +1,1 @@
+"""The Headrace stack without containers: real parts and services as child processes on loopback."""

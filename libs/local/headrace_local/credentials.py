@@ -1,0 +1,75 @@
+"""The stack's secrets: made once, kept in one file that only its owner reads."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from headrace_local.options import Layout
+
+
+@dataclass(frozen=True)
+class Credentials:
+    """What the parts and services authenticate with."""
+
+    admin_token: str
+    """Bearer token of the services' internal HTTP."""
+    s3_access_key: str
+    s3_secret_key: str
+    postgres_password: str
+    evaluation_key: str
+    """Encrypts private suites at rest: 32 random bytes, url-safe base64."""
+    api_key: str | None = None
+    """The first API key; the registry makes it on the first start."""
+
+
+def load(layout: Layout) -> Credentials | None:
+    """The stack's secrets, or None where none were made yet."""
+    if not layout.secrets.exists():
+        return None
+    return Credentials(**json.loads(layout.secrets.read_text()))
+
+
+def load_or_make(layout: Layout) -> Credentials:
+    """The stack's secrets; new ones on the first start. Also writes PostgreSQL's password file for initdb."""
+    found = load(layout)
+    if found is None:
+        found = Credentials(
+            admin_token=secrets.token_hex(24),
+            s3_access_key=f"headrace-{secrets.token_hex(4)}",
+            s3_secret_key=secrets.token_hex(24),
+            postgres_password=secrets.token_hex(24),
+            evaluation_key=_fernet_key(),
+        )
+        save(layout, found)
+    write_private(layout.postgres_password, found.postgres_password)
+    return found
+
+
+def remember_api_key(layout: Layout, api_key: str) -> None:
+    """Keep the first API key."""
+    found = load_or_make(layout)
+    save(layout, replace(found, api_key=api_key))
+
+
+def save(layout: Layout, credentials: Credentials) -> None:
+    write_private(layout.secrets, json.dumps(asdict(credentials), indent=2) + "\n")
+
+
+def write_private(path: Path, text: str) -> None:
+    """Write a file of mode 0600 in one rename."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    new = path.with_name(f".{path.name}.{os.getpid()}.new")
+    new.unlink(missing_ok=True)
+    with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        file.write(text)
+    new.replace(path)
+
+
+def _fernet_key() -> str:
+    import base64
+
+    return base64.urlsafe_b64encode(secrets.token_bytes(32)).decode()

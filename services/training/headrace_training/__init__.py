@@ -1,0 +1,1 @@
+"""Training: trajectories in, adapter checkpoints out."""

@@ -1,0 +1,1 @@
+"""Decisions of the training service: values in, values out."""
