@@ -18,6 +18,8 @@ class Topic(NamedTuple):
     """Seconds; FOREVER with compaction."""
     producer: str
     consumers: tuple[str, ...]
+    keyed_by: str
+    """What the key is, in the event's own words: records of one key keep their order."""
 
     @property
     def compacted(self) -> bool:
@@ -32,16 +34,18 @@ class Topic(NamedTuple):
 
 # Joined topics have the same number of partitions and the same key (the episode id).
 TOPICS: tuple[Topic, ...] = (
-    Topic(e.InferenceCompleted, 12, 7 * DAY, "serving", ("reward", "console")),
-    Topic(e.FeedbackRecorded, 12, 30 * DAY, "feedback", ("reward", "console")),
-    Topic(e.TrajectoryScored, 12, 30 * DAY, "reward", ("training", "console")),
-    Topic(e.CheckpointSaved, 3, 30 * DAY, "training", ("registry", "console")),
-    Topic(e.AdapterRegistered, 3, 30 * DAY, "registry", ("evaluation", "console")),
-    Topic(e.EvaluationCompleted, 3, 30 * DAY, "evaluation", ("registry", "console")),
-    Topic(e.RouteChanged, 1, FOREVER, "registry", ("serving", "training", "evaluation", "console")),
-    Topic(e.PolicyChanged, 1, FOREVER, "registry", ("serving", "reward", "training", "evaluation", "console")),
-    Topic(e.KeyChanged, 1, FOREVER, "registry", ("serving",)),
-    Topic(e.AdapterObserved, 1, FOREVER, "serving", ("serving", "registry", "evaluation", "console")),
+    Topic(e.InferenceCompleted, 12, 7 * DAY, "serving", ("reward", "console"), "episode_id"),
+    Topic(e.FeedbackRecorded, 12, 30 * DAY, "feedback", ("reward", "console"), "episode_id"),
+    Topic(e.TrajectoryScored, 12, 30 * DAY, "reward", ("training", "console"), "episode_id"),
+    Topic(e.CheckpointSaved, 3, 30 * DAY, "training", ("registry", "console"), "policy"),
+    Topic(e.AdapterRegistered, 3, 30 * DAY, "registry", ("evaluation", "console"), "policy"),
+    Topic(e.EvaluationCompleted, 3, 30 * DAY, "evaluation", ("registry", "console"), "policy"),
+    Topic(e.RouteChanged, 1, FOREVER, "registry", ("serving", "training", "evaluation", "console"), "policy"),
+    Topic(
+        e.PolicyChanged, 1, FOREVER, "registry", ("serving", "reward", "training", "evaluation", "console"), "policy"
+    ),
+    Topic(e.KeyChanged, 1, FOREVER, "registry", ("serving",), "prefix"),
+    Topic(e.AdapterObserved, 1, FOREVER, "serving", ("serving", "registry", "evaluation", "console"), "replica"),
 )
 
 _BY_EVENT = {topic.event: topic for topic in TOPICS}

@@ -186,6 +186,7 @@ class KafkaStateReader:
     def __init__(self, settings: KafkaSettings, topic: str, client: str) -> None:
         self._topic = topic
         self._consumer = AIOKafkaConsumer(
+            topic,
             bootstrap_servers=settings.bootstrap.split(","),
             client_id=f"{client}-state",
             auto_offset_reset="earliest",
@@ -197,13 +198,10 @@ class KafkaStateReader:
 
     async def open(self) -> None:
         await self._consumer.start()
-        partitions = self._consumer.partitions_for_topic(self._topic)
-        if not partitions:
+        assigned = self._consumer.assignment()  # in no group: every partition there is
+        if not assigned:
             await self._consumer.stop()
             raise Retryable(f"the topic {self._topic} does not exist yet")
-        assigned = [TopicPartition(self._topic, p) for p in sorted(partitions)]
-        self._consumer.assign(assigned)
-        await self._consumer.seek_to_beginning(*assigned)
         self._ends = await self._consumer.end_offsets(assigned)
 
     async def read(self, timeout_s: float) -> Sequence[Record]:

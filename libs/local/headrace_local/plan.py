@@ -62,7 +62,6 @@ def _engine(state: StackState) -> list[ProcessSpec]:
         name="model",
         argv=(sys.executable, "-m", "headrace_local.models", str(model)),
         once=True,
-        result=model if models.is_complete(model) else model / "no-result",
         ready_timeout_s=900,
     )
     return [prepare, engine.spec(model, state.ports["vllm"], after=("model",))]
@@ -70,9 +69,7 @@ def _engine(state: StackState) -> list[ProcessSpec]:
 
 def _parts(state: StackState, credentials: Credentials) -> list[ProcessSpec]:
     data = state.layout.data
-    s3 = S3Settings(
-        f"127.0.0.1:{state.ports['s3']}", credentials.s3_access_key, credentials.s3_secret_key, BUCKET
-    )
+    s3 = S3Settings(f"127.0.0.1:{state.ports['s3']}", credentials.s3_access_key, credentials.s3_secret_key, BUCKET)
     kafka: tuple[ProcessSpec, ...] = ()
     if state.options.broker == "embedded":
         kafka = (broker.embedded(state.ports["broker"], s3, LOG_BUCKET),)

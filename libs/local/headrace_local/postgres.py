@@ -55,7 +55,7 @@ def specs(folder: Path, port: int, password: str, password_file: Path) -> tuple[
         stop_signal=signal.SIGINT,  # "fast": sessions are ended, then a checkpoint
         death_signal=signal.SIGQUIT,  # "immediate": it recovers from its log at the next start
         port=port,
-        url=url(port, password),
+        url=f"postgresql://postgres@127.0.0.1:{port}/postgres",
     )
     init = ProcessSpec(
         name="postgres-init",

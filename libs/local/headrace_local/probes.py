@@ -44,7 +44,7 @@ class HttpAnswers:
 
 @dataclass(frozen=True)
 class CompletesChat:
-    """vLLM is healthy and has answered one chat request, which also warms it up (2–13 s on a CPU)."""
+    """The engine is healthy and has answered one chat request, which also warms it up (2 to 13 s on a CPU)."""
 
     port: int
     model: str

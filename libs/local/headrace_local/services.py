@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+from headrace_local import postgres
 from headrace_local.credentials import Credentials
 from headrace_local.objects import S3Settings
 from headrace_local.probes import HttpAnswers
@@ -24,11 +25,7 @@ COMMANDS = {
 
 def shared_env(state: StackState, credentials: Credentials) -> dict[str, str]:
     """The settings that all services read."""
-    s3 = S3Settings(
-        f"127.0.0.1:{state.ports['s3']}", credentials.s3_access_key, credentials.s3_secret_key, BUCKET
-    )
-    from headrace_local import postgres
-
+    s3 = S3Settings(f"127.0.0.1:{state.ports['s3']}", credentials.s3_access_key, credentials.s3_secret_key, BUCKET)
     env = {
         "HEADRACE_KAFKA_BOOTSTRAP": state.kafka_bootstrap,
         # The embedded broker answers InitProducerId with an error.
@@ -59,7 +56,7 @@ def specs(state: StackState, credentials: Credentials, after: tuple[str, ...]) -
             ProcessSpec(
                 name=name,
                 argv=(sys.executable, "-m", *COMMANDS[name]),
-                env=shared | {f"{name.upper()}_HOST": "127.0.0.1", f"{name.upper()}_PORT": str(port)} | _own(name, state),
+                env=shared | _address(name, port) | _own(name, state),
                 ready=HttpAnswers(port, "/health/live"),
                 after=tuple(needs if name != "agent" else after),
                 stop_timeout_s=15,
@@ -69,6 +66,10 @@ def specs(state: StackState, credentials: Credentials, after: tuple[str, ...]) -
             )
         )
     return planned
+
+
+def _address(name: str, port: int) -> dict[str, str]:
+    return {f"{name.upper()}_HOST": "127.0.0.1", f"{name.upper()}_PORT": str(port)}
 
 
 def _own(name: str, state: StackState) -> dict[str, str]:

@@ -132,7 +132,7 @@ class StackState:
             "version": 1,
             "root": str(self.root),
             "secrets": str(self.layout.secrets),
-            "urls": {name: self.url(name) for name in sorted(self.ports) if name in self.processes},
+            "urls": {process.name: process.url for process in self.processes.values() if process.url},
         }
 
     @classmethod
@@ -163,7 +163,7 @@ def try_lock(layout: Layout) -> int | None:
 
     The kernel drops it when the holder dies, however it dies; children do not inherit it.
     """
-    layout.home.mkdir(parents=True, exist_ok=True)
+    layout.home.mkdir(mode=0o700, parents=True, exist_ok=True)
     descriptor = os.open(layout.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from headrace_local import child
 from headrace_local.spec import ProcessSpec, in_order
@@ -57,22 +57,26 @@ class Supervisor:
         by then.
         """
         keepers = [asyncio.create_task(self._keep(spec)) for spec in self._specs.values()]
-        all_up = asyncio.gather(*(event.wait() for event in self._up.values()))
+        all_up = asyncio.create_task(self._wait_for_all())
         stopped = asyncio.create_task(stop.wait())
         try:
-            waiting: set[asyncio.Future[object]] = {all_up, stopped, *keepers}  # type: ignore[arg-type]
+            waiting: set[asyncio.Task[Any]] = {all_up, stopped, *keepers}
             while not stop.is_set():
                 done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+                for task in done & set(keepers):
+                    task.result()
                 if all_up in done:
                     on_ready()
-                for task in done - {all_up, stopped}:
-                    task.result()
         finally:
             await self._stop_all()
             for task in [*keepers, all_up, stopped]:
                 task.cancel()
             await asyncio.gather(*keepers, all_up, stopped, return_exceptions=True)
             self._threads.shutdown(wait=False)
+
+    async def _wait_for_all(self) -> None:
+        for event in self._up.values():
+            await event.wait()
 
     def hurry(self) -> None:
         """Kill what has not stopped yet."""

@@ -10,6 +10,7 @@ import torch
 from peft import PeftModel
 from transformers import PreTrainedTokenizerBase
 
+from headrace_training.anchors import Anchors
 from headrace_training.core.faults import Diverged
 from headrace_training.core.schedule import batches, micro_batches, rate
 from headrace_training.objectives.protocol import Encode, Example, Objective, Scored
@@ -59,6 +60,7 @@ class Learner:
         self.optimiser = torch.optim.AdamW(
             self.parameters, lr=recipe.learning_rate, betas=(0.9, 0.98), weight_decay=recipe.weight_decay
         )
+        self.anchors = Anchors(model, tokenizer, recipe.anchors_per_step) if recipe.anchor_weight else None
         self.base: dict[int, torch.Tensor] = {}
 
     def run(self, samples: Sequence[Sample], seed: int) -> Iterator[StepReport]:
@@ -92,6 +94,11 @@ class Learner:
                 sums[name] = sums.get(name, 0.0) + value
                 counts[name] = counts.get(name, 0.0) + share.counts[name]
             ratios.add(scored)
+        if self.anchors is not None:
+            anchor = self.anchors.divergence(step)
+            (recipe.anchor_weight * anchor).backward()  # type: ignore[no-untyped-call, unused-ignore]
+            sums["anchor"], counts["anchor"] = anchor.item(), 1.0
+            loss += recipe.anchor_weight * anchor.item()
         norm = float(torch.nn.utils.clip_grad_norm_(self.parameters, recipe.max_grad_norm))
         if not math.isfinite(norm):
             raise Diverged(f"the gradient of step {step} is {norm}")

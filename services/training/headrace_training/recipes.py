@@ -47,8 +47,8 @@ class Recipe(BaseModel):
     """AdamW's decay of the adapter's weights: a pull towards the base model that costs no forward pass."""
     max_grad_norm: float = Field(1.0, gt=0)
     """Global norm to which gradients are clipped."""
-    passes: int = Field(4, ge=1, le=8)
-    """Most times one example is used in one run."""
+    passes: int = Field(4, ge=1)
+    """Passes over liked answers."""
     batch_size: int = Field(8, ge=1)
     """Examples in one optimiser step."""
     micro_batch_size: int = Field(8, ge=1)
@@ -79,10 +79,10 @@ class Recipe(BaseModel):
     """Weight of a correction's cross-entropy against a thumb with an advantage of one."""
     demonstration_passes: int = Field(4, ge=0)
     """Passes over corrections."""
-    preference_weight: float = Field(0.0, ge=0)
-    """Weight of the preference for a correction over the answer that it corrects."""
-    preference_beta: float = Field(0.1, gt=0)
-    """Sharpness of that preference."""
+    anchor_weight: float = Field(0.5, ge=0)
+    """Weight of the divergence from the base model on general text."""
+    anchors_per_step: int = Field(2, ge=1)
+    """Anchor exchanges computed at each step, in turn."""
     replay_events: int = Field(64, ge=0)
     """Older events that may join a run's new ones, newest first, corrections and liked answers before others."""
     max_uses: int = Field(4, ge=1)

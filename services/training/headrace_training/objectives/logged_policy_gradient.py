@@ -34,14 +34,13 @@ class LoggedPolicyGradient:
             if sample.reward is not None and sample.weight > 0:
                 advantage = max(-recipe.max_advantage, min(recipe.max_advantage, sample.reward - baseline))
                 liked = advantage > 0
-                passes = recipe.passes if liked else min(recipe.passes, recipe.negative_passes)
+                passes = recipe.passes if liked else recipe.negative_passes
                 factor = recipe.positive_weight if liked else recipe.negative_damping
                 if abs(advantage) >= recipe.min_advantage and passes and factor and sample.completion_token_ids:
                     tokens, logprobs = sample.completion_token_ids, sample.logprobs
                     result.append(Example(sample, tokens, logprobs, advantage, sample.weight * factor, passes))
             if sample.demonstration is not None and recipe.demonstration_passes and recipe.demonstration_weight:
-                weight = recipe.demonstration_weight
-                passes = min(recipe.passes, recipe.demonstration_passes)
+                weight, passes = recipe.demonstration_weight, recipe.demonstration_passes
                 result.append(Example(sample, encode(sample.demonstration), None, 0.0, weight, passes))
         return result
 
@@ -69,7 +68,7 @@ class LoggedPolicyGradient:
         sampled, written = float(sampled_n.sum()), float((~sampled_n).sum())
         return Loss(
             total,
-            {"policy": float(policy_n.sum()), "demonstration": float(written_n.sum()), "kl_base": float(kl_n.sum())},
+            {"policy": policy_n.sum().item(), "demonstration": written_n.sum().item(), "kl_base": kl_n.sum().item()},
             {"policy": sampled, "demonstration": written, "kl_base": sampled},
         )
 

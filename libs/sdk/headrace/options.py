@@ -1,0 +1,52 @@
+"""Where feedback goes and how, from arguments and the environment; read when a client is made, never at import."""
+
+import os
+from dataclasses import dataclass
+
+VERSION = "0.1.0"
+_OFF = {"1", "true", "yes", "on"}
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a client behaves."""
+
+    url: str
+    """Of the batch endpoint; empty where no gateway is known."""
+    headers: dict[str, str]
+    strict: bool
+    disabled: bool
+    batch_size: int
+    flush_every_s: float
+    queue_size: int
+    timeout_s: float
+
+
+def read(
+    gateway_url: str | None,
+    api_key: str | None,
+    *,
+    strict: bool,
+    disabled: bool | None,
+    batch_size: int,
+    flush_every_s: float,
+    queue_size: int,
+    timeout_s: float,
+) -> Options:
+    """Arguments first, then HEADRACE_GATEWAY_URL, HEADRACE_API_KEY and HEADRACE_DISABLED."""
+    base = (gateway_url or os.environ.get("HEADRACE_GATEWAY_URL", "")).rstrip("/").removesuffix("/v1")
+    key = api_key or os.environ.get("HEADRACE_API_KEY", "")
+    headers = {"content-type": "application/json", "user-agent": f"headrace-python/{VERSION}"}
+    if key:
+        headers["authorization"] = f"Bearer {key}"
+    off = os.environ.get("HEADRACE_DISABLED", "").strip().lower() in _OFF
+    return Options(
+        url=f"{base}/v1/feedback/batch" if base else "",
+        headers=headers,
+        strict=strict,
+        disabled=off if disabled is None else disabled,
+        batch_size=max(1, min(batch_size, 100)),
+        flush_every_s=max(0.0, flush_every_s),
+        queue_size=max(1, queue_size),
+        timeout_s=timeout_s,
+    )
