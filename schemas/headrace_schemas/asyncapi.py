@@ -60,7 +60,7 @@ def _channel(topic: Topic) -> dict[str, Any]:
     return {
         "address": topic.name(),
         "title": topic.event.type,
-        "description": f"{_summary(topic)} Records that a consumer refuses go to `{topic.dead_letters()}` as they came, "
+        "description": f"{_summary(topic)} What a consumer refuses goes to `{topic.dead_letters()}` as it came, "
         "with the reason in `headrace-dlq-*` headers.",
         "messages": {topic.event.__name__: {"$ref": f"#/components/messages/{topic.event.__name__}"}},
         "bindings": {

@@ -86,8 +86,8 @@ def outputs(root: Path) -> tuple[dict[Path, str], list[str]]:
 def edited_golden(root: Path) -> list[str]:
     """A sentence for each golden record that was changed or removed since it was added."""
     sums = root / "schemas" / "golden" / "SHA256SUMS"
-    known = dict(reversed(line.split("  ")) for line in sums.read_text().splitlines()) if sums.exists() else {}
-    now = dict(reversed(line.split("  ")) for line in golden_sums(root).splitlines())
+    known = _by_name(sums.read_text()) if sums.exists() else {}
+    now = _by_name(golden_sums(root))
     return [
         f"schemas/golden/{name} was {'edited' if name in now else 'removed'}: a golden record stands for records that "
         "lie in somebody's topic. Put it back, and add another beside it."
@@ -96,11 +96,16 @@ def edited_golden(root: Path) -> list[str]:
     ]
 
 
+def _by_name(sums: str) -> dict[str, str]:
+    return {name: digest for digest, name in (line.split("  ") for line in sums.splitlines())}
+
+
 def stale(root: Path) -> list[str]:
     """A sentence for each output that is not what would be generated now."""
     files, complaints = outputs(root)
     return complaints + [
-        f"{path.relative_to(root)} is {'stale' if path.exists() else 'missing'}: run `python -m headrace_schemas.generate`."
+        f"{path.relative_to(root)} is {'stale' if path.exists() else 'missing'}: "
+        "run `python -m headrace_schemas.generate`."
         for path, text in files.items()
         if not path.exists() or path.read_text() != text
     ]

@@ -11,11 +11,11 @@ _PARTS = (
     ("evaluation", "evaluation"),
 )
 _HTTP = (
-    'app(["your app"]) -- "OpenAI API" --> serving',
-    'app -- "feedback" --> serving',
-    'serving <-- "tokens, logprobs, adapters" --> vllm[["vLLM"]]',
-    'serving -- "POST /v1/feedback" --> feedback',
-    'evaluation -- "private suite" --> serving',
+    'app(["your app"]) -. "OpenAI API" .-> serving',
+    'app -. "feedback" .-> serving',
+    'serving <-. "answers, tokens, logprobs" .-> vllm[["vLLM"]]',
+    'serving -. "feedback" .-> feedback',
+    'evaluation -. "private suite" .-> serving',
 )
 _WATCHER = "console"
 
@@ -35,10 +35,10 @@ def picture() -> str:
     watched = sum(_WATCHER in topic.consumers for topic in TOPICS)
     lines = ["flowchart LR"]
     lines += [f'    {name}["{label}"]' for name, label in _PARTS]
-    lines += [f"    {edge.replace('-- ', '-. ').replace(' -->', ' .->')}" for edge in _HTTP]
+    lines += [f"    {edge}" for edge in _HTTP]
     lines += [f'    {a} == "{"<br/>".join(names)}" ==> {b}' for (a, b), names in edges().items()]
     lines += [
-        f'    topics[("{watched} of {len(TOPICS)} topics")] ==> console["console<br/><small>its own read model</small>"]',
+        f'    topics[("{watched} of {len(TOPICS)} topics")] ==> console["console"]',
         "    classDef service fill:#1f6feb22,stroke:#1f6feb",
         "    classDef outside fill:#8b949e22,stroke:#8b949e",
         f"    class {','.join(name for name, _ in _PARTS)},{_WATCHER} service",

@@ -31,6 +31,8 @@ class Buffer:
         self._size = size
         self._batch_size = batch_size
         self._waiting: deque[tuple[float, Item]] = deque()
+        self.taken_in = 0
+        """Items that found room, ever; what is sent first in comes to its end first."""
         self._in_flight: list[Item] = []
         self._delivered = self._refused = self._dropped = 0
         self._lost_unsaid = 0
@@ -50,7 +52,22 @@ class Buffer:
             self.lose(1, now, f"the queue of {self._size} is full", dropped=True)
             return False
         self._waiting.append((now, item))
+        self.taken_in += 1
         return True
+
+    @property
+    def ended(self) -> int:
+        """How many of `taken_in` came to their end."""
+        return self.taken_in - len(self)
+
+    @property
+    def lost(self) -> int:
+        return self._refused + self._dropped
+
+    @property
+    def why(self) -> str:
+        """The reason of the last loss."""
+        return self._why
 
     def due_in(self, now: float, every_s: float) -> float | None:
         """Seconds until the next batch should go; 0 or less: now; None: there is nothing."""
@@ -61,8 +78,8 @@ class Buffer:
         return self._waiting[0][0] + every_s - now
 
     def take(self) -> list[Item]:
-        """The next batch, now in flight: `settle` it."""
-        size = 0
+        """The next batch, now in flight: `settle` it; one that was not comes again, and its ids make it count once."""
+        size = sum(len(item.body) + 1 for item in self._in_flight)
         while self._waiting and len(self._in_flight) < self._batch_size:
             size += len(self._waiting[0][1].body) + 1
             if size > MAX_BATCH_BYTES and self._in_flight:
@@ -83,11 +100,6 @@ class Buffer:
             self._waiting.clear()
             self._in_flight.clear()
             self.lose(lost, now, why, dropped=True)
-
-    def forget(self) -> None:
-        """After a fork, in the child: the parent sends what is queued, and counts it."""
-        self._waiting.clear()
-        self._in_flight.clear()
 
     def lose(self, count: int, now: float, why: str, *, dropped: bool) -> None:
         """Count, and say so at most once a minute."""

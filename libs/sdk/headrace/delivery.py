@@ -34,7 +34,7 @@ class Again:
 
 def pause(attempt: int, luck: float) -> float:
     """Exponential back-off with jitter: `attempt` counts from 1, `luck` lies in [0, 1)."""
-    return min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2 ** min(attempt - 1, 12)) * (0.5 + luck / 2)
+    return min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2.0 ** min(attempt - 1, 12)) * (0.5 + luck / 2)
 
 
 def unreachable(error: Exception, attempt: int, luck: float) -> Again:

@@ -2,6 +2,7 @@
 
 import os
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
 VERSION = "0.1.0"
 _OFF = {"1", "true", "yes", "on"}
@@ -20,6 +21,8 @@ class Options:
     flush_every_s: float
     queue_size: int
     timeout_s: float
+    problem: str = ""
+    """Why nothing can be sent, in one sentence with the mend; empty where all is well."""
 
 
 def read(
@@ -49,4 +52,20 @@ def read(
         flush_every_s=max(0.0, flush_every_s),
         queue_size=max(1, queue_size),
         timeout_s=timeout_s,
+        problem=_problem(base, key),
     )
+
+
+def _problem(base: str, key: str) -> str:
+    if not base:
+        return "no gateway is known: set HEADRACE_GATEWAY_URL, or pass gateway_url"
+    try:
+        parts = urlsplit(base)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable:
+        return f"the gateway's address {base!r} is none: give one such as http://127.0.0.1:8080"
+    if not key.isascii() or any(c.isspace() for c in key):
+        return "the API key holds characters that no key has: make one with `headrace keys create`"
+    return ""

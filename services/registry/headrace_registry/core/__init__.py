@@ -1,0 +1,1 @@
+"""Decisions about versions and routes: values in, values out."""
