@@ -222,11 +222,12 @@ def test_a_client_is_shared_between_threads():
         assert len(ids) == 400
 
 
-def test_an_idle_client_keeps_no_thread(monkeypatch):
-    import headrace.client
+class Impatient(Headrace):
+    IDLE_S = 0.2
 
-    monkeypatch.setattr(headrace.client, "IDLE_S", 0.2)
-    with feedback_server() as server, Headrace(server.url, "k") as client:
+
+def test_an_idle_client_keeps_no_thread():
+    with feedback_server() as server, Impatient(server.url, "k") as client:
         client.accepted("a")
         client.flush()
         time.sleep(0.6)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import structlog
-from sqlalchemy import MetaData, select, update
+from sqlalchemy import MetaData, select, text, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -31,6 +31,11 @@ log = structlog.get_logger()
 _TABLES = MetaData()
 kit_tables(_TABLES)
 OFFSETS, INBOX = _TABLES.tables["consumer_offset"], _TABLES.tables["inbox"]
+_REMEMBER = text(
+    "INSERT INTO inbox (topic, project, event_id, hash)"
+    " SELECT :topic, * FROM unnest(CAST(:projects AS text[]), CAST(:ids AS text[]), CAST(:hashes AS bytea[]))"
+    " ON CONFLICT DO NOTHING RETURNING project, event_id"
+)
 
 Handler = Callable[[Any, Work], Awaitable[None]]
 """(event, work) → None. Replay-safe; raises Rejected or Retryable; touches nothing but `work`."""
@@ -217,7 +222,7 @@ class Consumer:
     ) -> None:
         """Effects, inbox, outbox and offset of these records, all or nothing."""
         model = subscription.topic.event
-        duplicates = 0
+        handled = 0
         started = self._clock.monotonic()
         async with self._database.begin() as session:
             work = Work(session, self._clock, self._service, self._prefix)
@@ -228,20 +233,19 @@ class Consumer:
                     )
                 )
             else:
-                for record in records:
-                    event = decode(record, model)
+                events = [decode(record, model) for record in records]
+                for record, event in await self._unseen(session, records, events):
                     tracing.enter(record.header("traceparent"))
                     work.cause = record.header("ce_id") or event.event_id()
-                    if await self._is_new(session, record, event):
-                        await subscription.handler(event, work)
-                    else:
-                        duplicates += 1
+                    await subscription.handler(event, work)
+                    handled += 1
             published = await work.flush()
             await self._advance(session, partition, subscription.expected.get(partition), records[-1].offset + 1)
         subscription.expected[partition] = records[-1].offset + 1
         if published:
             self._relay.wake()
         outcome = "dead_letter" if reason else "handled"
+        duplicates = 0 if reason else len(records) - handled
         RECORDS.labels(partition[0], outcome).inc(len(records) - duplicates)
         RECORDS.labels(partition[0], "duplicate").inc(duplicates)
         spent = self._clock.monotonic() - started
@@ -258,22 +262,40 @@ class Consumer:
             **({"code": reason.code, "reason": reason.message} if reason else {}),
         )
 
-    async def _is_new(self, session: AsyncSession, record: Record, event: Event) -> bool:
-        """Whether this fact was not seen before. Another payload under the same id is a conflict: rejected, kept."""
-        digest = payload_hash(record.value or b"")
-        row = {"topic": record.topic, "project": event.project, "event_id": event.event_id(), "hash": digest}
-        added = await session.scalar(insert(INBOX).values(row).on_conflict_do_nothing().returning(INBOX.c.event_id))
-        if added is not None:
-            return True
-        known = await session.scalar(
-            select(INBOX.c.hash).where(
-                INBOX.c.topic == record.topic, INBOX.c.project == event.project, INBOX.c.event_id == event.event_id()
+    async def _unseen(
+        self, session: AsyncSession, records: list[Record], events: list[Event]
+    ) -> list[tuple[Record, Event]]:
+        """The facts not seen before, remembered in one statement.
+
+        The same id with the same payload is a repetition; with another one it is a conflict: rejected, and kept.
+        """
+        topic = records[0].topic
+        hashes = [payload_hash(r.value or b"") for r in records]
+        ids = [(event.project, event.event_id()) for event in events]
+        offered = {
+            "projects": [project for project, _ in ids],
+            "ids": [event_id for _, event_id in ids],
+            "hashes": hashes,
+            "topic": topic,
+        }
+        added = {(row.project, row.event_id) for row in await session.execute(_REMEMBER, offered)}
+        known: dict[tuple[str, str], bytes] = {}
+        if len(added) < len(ids):
+            rows = await session.execute(
+                select(INBOX.c.project, INBOX.c.event_id, INBOX.c.hash).where(
+                    INBOX.c.topic == topic, INBOX.c.event_id.in_({event_id for _, event_id in ids})
+                )
             )
-        )
-        if known != digest:
-            RECORDS.labels(record.topic, "conflict").inc()
-            raise Rejected("conflict", f"event {event.event_id()} was seen before with another content")
-        return False
+            known = {(row.project, row.event_id): row.hash for row in rows}
+        unseen = []
+        for record, event, key, digest in zip(records, events, ids, hashes, strict=True):
+            if known.get(key, digest) != digest:
+                RECORDS.labels(topic, "conflict").inc()
+                raise Rejected("conflict", f"event {key[1]} was seen before with another content")
+            if key in added:
+                added.discard(key)  # a second one inside this batch is a repetition
+                unseen.append((record, event))
+        return unseen
 
     async def _advance(self, session: AsyncSession, partition: Partition, expected: int | None, following: int) -> None:
         """Compare-and-set: a consumer that was replaced changes nothing."""

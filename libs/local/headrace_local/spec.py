@@ -27,7 +27,7 @@ class ProcessSpec:
     unset: tuple[str, ...] = ()
     """Taken out of it: a user's AWS session would otherwise sign requests to the local store."""
     ready: Probe | None = None
-    """Asked until it says yes; None: ready as soon as it runs."""
+    """Asked until it says yes; None: ready when it has lived for a moment."""
     after: tuple[str, ...] = ()
     """Names that must be ready (or, for a step, done) first."""
     once: bool = False

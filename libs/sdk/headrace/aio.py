@@ -13,7 +13,7 @@ from typing import Self
 import httpx2
 
 from headrace.buffer import Buffer
-from headrace.client import IDLE_S, LAST_CALL_S
+from headrace.client import LAST_CALL_S
 from headrace.delivery import Again, Done, judge, unreachable
 from headrace.drain import drain
 from headrace.items import Item, batch_body
@@ -28,6 +28,9 @@ class AsyncHeadrace(Recorder):
 
     A loop that ends early loses nothing: another loop goes on, or the end of the process sends it.
     """
+
+    IDLE_S = 5.0
+    """A task with nothing to do ends after so long; the next piece of feedback starts one again."""
 
     async def flush(self, timeout: float | None = 10.0) -> bool:
         """Send everything recorded so far; waits at most `timeout` seconds. Whether all of it came to its end.
@@ -117,12 +120,12 @@ class AsyncHeadrace(Recorder):
             due = self._buffer.due_in(now, self._options.flush_every_s)
             if due is not None and (due <= 0 or self._flushing or self._closed):
                 return self._buffer.take()
-            if due is None and (self._closed or now - idle_since >= IDLE_S):
+            if due is None and (self._closed or now - idle_since >= self.IDLE_S):
                 return []
             self._buffer.complain(now)
             self._arrived.clear()
             try:
-                await asyncio.wait_for(self._arrived.wait(), IDLE_S if due is None else due)
+                await asyncio.wait_for(self._arrived.wait(), self.IDLE_S if due is None else due)
             except TimeoutError:
                 pass
 

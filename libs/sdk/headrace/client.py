@@ -16,8 +16,6 @@ from headrace.drain import drain, send
 from headrace.items import Item
 from headrace.recorder import Recorder
 
-IDLE_S = 5.0
-"""A thread with nothing to do ends after so long; the next piece of feedback starts one again."""
 LAST_CALL_S = 5.0
 """So long a process that ends waits for its feedback to go."""
 _OPEN: "weakref.WeakSet[Headrace]" = weakref.WeakSet()
@@ -29,6 +27,9 @@ class Headrace(Recorder):
     Delivery is at least once with the same ids, so that everything counts once. Use it as a context manager, or call
     `close()`, or let the end of the process do it.
     """
+
+    IDLE_S = 5.0
+    """A thread with nothing to do ends after so long; the next piece of feedback starts one again."""
 
     def flush(self, timeout: float | None = 10.0) -> bool:
         """Send everything recorded so far; waits at most `timeout` seconds. Whether all of it came to its end.
@@ -69,6 +70,8 @@ class Headrace(Recorder):
             now = time.monotonic()
             self._buffer.give_up(now, "the client was closed before the gateway took it")
             self._buffer.complain(now, at_last=True)
+        if not alive or self._thread is None:
+            self._http.close()
 
     def __enter__(self) -> Self:
         return self
@@ -83,13 +86,16 @@ class Headrace(Recorder):
         self._thread: threading.Thread | None = None
         self._flushing = 0
         self._abandoned = False
+        # Made in the app's thread, not in ours: its first use imports modules, and a fork in the middle of that would
+        # leave the child with half a module.
+        self._http = httpx2.Client(headers=self._options.headers, timeout=self._options.timeout_s)
         _OPEN.add(self)
 
     def _put(self, item: Item) -> None:
         with self._changed:
             if not self._queue(item):
                 return
-            if self._thread is None:
+            if self._thread is None or not self._thread.is_alive():
                 thread = threading.Thread(target=self._run, name="headrace-feedback", daemon=True)
                 try:
                     thread.start()
@@ -99,9 +105,8 @@ class Headrace(Recorder):
             self._changed.notify_all()
 
     def _run(self) -> None:
-        with httpx2.Client(headers=self._options.headers, timeout=self._options.timeout_s) as http:
-            while batch := self._next():
-                self._deliver(http, batch)
+        while batch := self._next():
+            self._deliver(batch)
 
     def _next(self) -> list[Item]:
         """The next batch once it is due; none where the thread should end."""
@@ -112,17 +117,17 @@ class Headrace(Recorder):
                 due = self._buffer.due_in(now, self._options.flush_every_s)
                 if due is not None and (due <= 0 or self._flushing or self._closed):
                     return self._buffer.take()
-                if due is None and (self._closed or now - idle_since >= IDLE_S):
+                if due is None and (self._closed or now - idle_since >= self.IDLE_S):
                     break
                 self._buffer.complain(now)
-                self._changed.wait(IDLE_S if due is None else due)
+                self._changed.wait(self.IDLE_S if due is None else due)
             self._thread = None
             return []
 
-    def _deliver(self, http: httpx2.Client, batch: list[Item]) -> None:
+    def _deliver(self, batch: list[Item]) -> None:
         attempt = 1
         while True:
-            outcome = send(http, self._options, batch, attempt)
+            outcome = send(self._http, self._options, batch, attempt)
             with self._changed:
                 if self._abandoned:
                     return

@@ -40,7 +40,8 @@ def read(
     base = (gateway_url or os.environ.get("HEADRACE_GATEWAY_URL", "")).rstrip("/").removesuffix("/v1")
     key = api_key or os.environ.get("HEADRACE_API_KEY", "")
     headers = {"content-type": "application/json", "user-agent": f"headrace-python/{VERSION}"}
-    if key:
+    problem = _problem(base, key)
+    if key and not problem:
         headers["authorization"] = f"Bearer {key}"
     off = os.environ.get("HEADRACE_DISABLED", "").strip().lower() in _OFF
     return Options(
@@ -52,7 +53,7 @@ def read(
         flush_every_s=max(0.0, flush_every_s),
         queue_size=max(1, queue_size),
         timeout_s=timeout_s,
-        problem=_problem(base, key),
+        problem=problem,
     )
 
 

@@ -44,9 +44,9 @@ class Recorder:
         )
         self._closed = False
         self._buffer: Buffer
-        self._reset()
         if strict and not self._options.disabled and self._options.problem:
             raise FeedbackError(_sentence(self._options.problem))
+        self._reset()
 
     def record(
         self,

@@ -1,10 +1,11 @@
 """Tables of the schema `registry`. Unqualified: the search path says where they are."""
 
-from sqlalchemy import BigInteger, Boolean, Column, DateTime, Identity, Index, Integer, MetaData, Table, Text
-from sqlalchemy.dialects.postgresql import ARRAY, JSONB
+from sqlalchemy import JSON, BigInteger, Boolean, Column, DateTime, Identity, Index, Integer, MetaData, Table, Text
+from sqlalchemy.dialects.postgresql import ARRAY
 
 from headrace_kit.database import kit_tables
 
+# Documents are json and not jsonb: jsonb refuses the NUL that a user may put into a text.
 METADATA = MetaData()
 kit_tables(METADATA)
 WHEN = DateTime(timezone=True)
@@ -17,7 +18,7 @@ POLICY = Table(
     Column("base_model", Text, nullable=False),
     Column("revision", Integer, nullable=False),
     Column("digest", Text, nullable=False),
-    Column("spec", JSONB, nullable=False),
+    Column("spec", JSON, nullable=False),
     Column("updated_at", WHEN, nullable=False),
     Column("last_version", Integer, nullable=False),  # the newest number given
     Column("fencing_token", BigInteger, nullable=False),  # the highest one seen
@@ -28,7 +29,7 @@ POLICY_REVISION = Table(
     Column("policy", Text, primary_key=True),
     Column("revision", Integer, primary_key=True),
     Column("digest", Text, nullable=False),
-    Column("spec", JSONB, nullable=False),
+    Column("spec", JSON, nullable=False),
     Column("at", WHEN, nullable=False),
     Column("by", Text, nullable=False),
 )
@@ -46,14 +47,14 @@ VERSION = Table(
     Column("state_at", WHEN, nullable=False),
     Column("reason", Text, nullable=False),  # of the state, in words
     Column("verdict", Text),  # of the newest report that was bound when it came
-    Column("lineage", JSONB),  # the whole checkpoint-saved; null for the base model
+    Column("lineage", JSON(none_as_null=True)),  # the whole checkpoint-saved; null for the base model
     Column("policy_digest", Text, nullable=False),
     Column("policy_revision", Integer, nullable=False),
     Column("registered_at", WHEN, nullable=False),
     Column("champion_at", WHEN),  # when it last became champion
     Column("promoted_by", Text),
     Column("promoted_because", Text),
-    Column("pending", JSONB),  # a move that waits for the engines
+    Column("pending", JSON(none_as_null=True)),  # a move that waits for the engines
     Index("version_digest", "policy", "digest", unique=True),
 )
 ROUTE = Table(
@@ -72,7 +73,7 @@ REPORT = Table(
     Column("policy", Text, nullable=False),
     Column("version", Integer, nullable=False),
     Column("verdict", Text, nullable=False),
-    Column("body", JSONB, nullable=False),  # the whole evaluation-completed
+    Column("body", JSON, nullable=False),  # the whole evaluation-completed
     Column("received_at", WHEN, nullable=False),
     Index("report_version", "policy", "version"),
 )
@@ -82,7 +83,7 @@ REPLICA = Table(
     Column("replica", Text, primary_key=True),
     Column("sequence", BigInteger, nullable=False),
     Column("observed_at", WHEN, nullable=False),
-    Column("body", JSONB, nullable=False),  # the whole adapter-observed
+    Column("body", JSON, nullable=False),  # the whole adapter-observed
 )
 PROOF = Table(
     "proof",
@@ -92,7 +93,7 @@ PROOF = Table(
     Column("replica", Text, primary_key=True),
     Column("state", Text, primary_key=True),  # ready or failed: the first time of each
     Column("at", WHEN, nullable=False),
-    Column("probe", JSONB),
+    Column("probe", JSON(none_as_null=True)),
 )
 API_KEY = Table(
     "api_key",
@@ -117,6 +118,6 @@ AUDIT = Table(
     Column("policy", Text),
     Column("version", Integer),
     Column("reason", Text, nullable=False),
-    Column("details", JSONB, nullable=False),
+    Column("details", JSON, nullable=False),
     Index("audit_policy", "policy", "version"),
 )

@@ -82,7 +82,10 @@ def set_parent(model: PeftModel, parent: Path, expected: dict[str, Any]) -> None
 
 
 def adapter_bytes(model: PeftModel, config: dict[str, Any]) -> bytes:
-    """The adapter as the bytes of a safetensors file; the same weights always give the same bytes."""
+    """The adapter as the bytes of a safetensors file; the same weights always give the same bytes.
+
+    One key of metadata and no second: the library writes several in no fixed order.
+    """
     weights = {name: tensor.detach().float().cpu().contiguous() for name, tensor in get_peft_model_state_dict(model).items()}
     canonical = json.dumps(config, sort_keys=True, separators=(",", ":"))
-    return bytes(save(dict(sorted(weights.items())), metadata={"format": "pt", CONFIG_KEY: canonical}))
+    return bytes(save(dict(sorted(weights.items())), metadata={CONFIG_KEY: canonical}))

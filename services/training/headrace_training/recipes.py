@@ -84,7 +84,7 @@ class Recipe(BaseModel):
     anchors_per_step: int = Field(2, ge=1)
     """Anchor exchanges computed at each step, in turn."""
     replay_events: int = Field(64, ge=0)
-    """Older events that may join a run's new ones, newest first, corrections and liked answers before others."""
+    """Older corrections and liked answers that may join a run's new events, newest first."""
     max_uses: int = Field(4, ge=1)
     """Runs that one event may take part in."""
 

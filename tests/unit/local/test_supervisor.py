@@ -103,7 +103,7 @@ async def test_a_dead_process_takes_what_it_started_with_it(tmp_path):
 async def test_a_process_that_never_becomes_ready_fails_the_stack_and_says_why(tmp_path):
     run = Run(tmp_path, ProcessSpec("well", SLEEP), shell("ill", "echo no disk left; exit 7"))
     with pytest.raises(StackFailedError, match=r"ill ended with status 7(?s:.)*no disk left"):
-        await run.supervisor.run(run.stop, run.ready.set)
+        await asyncio.wait_for(run.supervisor.run(run.stop, run.ready.set), 10)
     assert run.state("ill").status == "failed"
     assert not alive(run.state("well").pid)
 
@@ -111,7 +111,7 @@ async def test_a_process_that_never_becomes_ready_fails_the_stack_and_says_why(t
 async def test_a_program_that_is_not_there_is_named(tmp_path):
     run = Run(tmp_path, ProcessSpec("part", ("no-such-program",)))
     with pytest.raises(StackFailedError, match="cannot start no-such-program: No such file"):
-        await run.supervisor.run(run.stop, run.ready.set)
+        await asyncio.wait_for(run.supervisor.run(run.stop, run.ready.set), 10)
 
 
 async def test_a_step_whose_result_is_there_is_not_run(tmp_path):
@@ -127,7 +127,7 @@ async def test_a_step_that_breaks_off_leaves_no_result(tmp_path):
     broken = shell("step", f"mkdir {partial}; exit 1", once=True, result=result, partial=partial)
     run = Run(tmp_path, broken)
     with pytest.raises(StackFailedError):
-        await run.supervisor.run(run.stop, run.ready.set)
+        await asyncio.wait_for(run.supervisor.run(run.stop, run.ready.set), 10)
     assert not result.exists()
 
 

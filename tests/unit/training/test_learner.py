@@ -51,7 +51,7 @@ def test_logprobs_of_a_padded_batch_are_those_of_each_sequence_alone(models):
 
 
 def test_a_run_makes_liked_answers_and_corrections_likelier_and_disliked_ones_less_likely(models):
-    learner = fresh(models)
+    learner = fresh(models, RECIPE.model_copy(update={"negative_damping": 1.0, "negative_passes": 4}))
     samples = data(learner)
     demonstration = learner.encode("so")
     before = [logprobs(learner, s.prompt_token_ids, s.completion_token_ids).sum() for s in samples]

@@ -47,11 +47,11 @@ class Route:
         )
 
 
-def way_back(retired: Iterable[tuple[int, float]], leaving: Iterable[int]) -> int | None:
-    """The newest old champion that is not among `leaving`; None where there is none.
+def way_back(retired: Iterable[tuple[int, float]], *, until: float, leaving: Iterable[int]) -> int | None:
+    """The newest champion from before `until` that is not among `leaving`; None where there is none.
 
-    `retired` are (version, seconds since the epoch when it last became champion) of versions in state retired.
+    `retired` are (version, time when it last became champion) of versions in state retired; times in seconds.
     """
     left = set(leaving)
-    candidates = [(since, version) for version, since in retired if version not in left]
+    candidates = [(since, version) for version, since in retired if version not in left and since <= until]
     return max(candidates)[1] if candidates else None

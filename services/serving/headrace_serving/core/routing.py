@@ -85,15 +85,11 @@ def _routed(name: ModelName, route: RouteChanged, sticky: str, pinned: int | Non
             choice = champion._replace(propensity=1 - route.canary_share)
     if pinned is not None and pinned != choice.ref.version:
         choice = next((c for c in _servable(route) if c.ref.version == pinned), choice)
-    others = [champion, *([Choice(route.previous, "pinned")] if route.previous else []), Choice(base_of(route), "base")]
-    fallbacks = {c.ref.version: c for c in reversed(others) if c.ref.version != choice.ref.version}
-    order = [c.ref.version for c in others]
-    return Decision(
-        route,
-        choice,
-        tuple(sorted(fallbacks.values(), key=lambda c: order.index(c.ref.version))),
-        evaluation=evaluation,
-    )
+    fallbacks: list[Choice] = []
+    for other in (champion, *([Choice(route.previous, "champion")] if route.previous else []), Choice(base_of(route), "base")):
+        if other.ref.version not in {choice.ref.version, *(f.ref.version for f in fallbacks)}:
+            fallbacks.append(other)
+    return Decision(route, choice, tuple(fallbacks), evaluation=evaluation)
 
 
 def _choice_of_champion(route: RouteChanged) -> Choice:
