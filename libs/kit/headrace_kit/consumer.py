@@ -12,30 +12,19 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import structlog
-from sqlalchemy import MetaData, select, text, update
-from sqlalchemy.dialects.postgresql import insert
-from sqlalchemy.ext.asyncio import AsyncSession
 
-from headrace_kit import tracing
+from headrace_kit import ledger, tracing
 from headrace_kit.bus import Assignment, Bus, Partition
 from headrace_kit.clock import Clock
-from headrace_kit.database import Database, kit_tables
+from headrace_kit.database import Database
 from headrace_kit.errors import Fenced, Rejected, Retryable
 from headrace_kit.outbox import Relay
-from headrace_kit.records import Record, by_partition, dead_letter, decode, payload_hash
+from headrace_kit.records import Record, by_partition, dead_letter, decode
 from headrace_kit.telemetry import HANDLING, PAUSED, RECORDS, STOPPED
 from headrace_kit.work import Work
 from headrace_schemas import Event, Topic, topic_of
 
 log = structlog.get_logger()
-_TABLES = MetaData()
-kit_tables(_TABLES)
-OFFSETS, INBOX = _TABLES.tables["consumer_offset"], _TABLES.tables["inbox"]
-_REMEMBER = text(
-    "INSERT INTO inbox (topic, project, event_id, hash)"
-    " SELECT :topic, * FROM unnest(CAST(:projects AS text[]), CAST(:ids AS text[]), CAST(:hashes AS bytea[]))"
-    " ON CONFLICT DO NOTHING RETURNING project, event_id"
-)
 
 Handler = Callable[[Any, Work], Awaitable[None]]
 """(event, work) → None. Replay-safe; raises Rejected or Retryable; touches nothing but `work`."""
@@ -103,9 +92,7 @@ class Consumer:
     ) -> None:
         """Seek to the offset in Postgres, or to `default` where it has none, and let the partition flow."""
         async with self._database.begin() as session:
-            found = await session.scalar(
-                select(OFFSETS.c.next).where(OFFSETS.c.topic == partition[0], OFFSETS.c.partition == partition[1])
-            )
+            found = await ledger.position(session, partition)
         subscription.expected[partition] = found
         target = found if found is not None else default
         if target is not None:
@@ -234,13 +221,13 @@ class Consumer:
                 )
             else:
                 events = [decode(record, model) for record in records]
-                for record, event in await self._unseen(session, records, events):
+                for record, event in await ledger.unseen(session, records, events):
                     tracing.enter(record.header("traceparent"))
                     work.cause = record.header("ce_id") or event.event_id()
                     await subscription.handler(event, work)
                     handled += 1
             published = await work.flush()
-            await self._advance(session, partition, subscription.expected.get(partition), records[-1].offset + 1)
+            await ledger.advance(session, partition, subscription.expected.get(partition), records[-1].offset + 1)
         subscription.expected[partition] = records[-1].offset + 1
         if published:
             self._relay.wake()
@@ -261,60 +248,3 @@ class Consumer:
             duration_s=round(spent, 6),
             **({"code": reason.code, "reason": reason.message} if reason else {}),
         )
-
-    async def _unseen(
-        self, session: AsyncSession, records: list[Record], events: list[Event]
-    ) -> list[tuple[Record, Event]]:
-        """The facts not seen before, remembered in one statement.
-
-        The same id with the same payload is a repetition; with another one it is a conflict: rejected, and kept.
-        """
-        topic = records[0].topic
-        hashes = [payload_hash(r.value or b"") for r in records]
-        ids = [(event.project, event.event_id()) for event in events]
-        offered = {
-            "projects": [project for project, _ in ids],
-            "ids": [event_id for _, event_id in ids],
-            "hashes": hashes,
-            "topic": topic,
-        }
-        added = {(row.project, row.event_id) for row in await session.execute(_REMEMBER, offered)}
-        known: dict[tuple[str, str], bytes] = {}
-        if len(added) < len(ids):
-            rows = await session.execute(
-                select(INBOX.c.project, INBOX.c.event_id, INBOX.c.hash).where(
-                    INBOX.c.topic == topic, INBOX.c.event_id.in_({event_id for _, event_id in ids})
-                )
-            )
-            known = {(row.project, row.event_id): row.hash for row in rows}
-        unseen = []
-        for record, event, key, digest in zip(records, events, ids, hashes, strict=True):
-            if known.get(key, digest) != digest:
-                RECORDS.labels(topic, "conflict").inc()
-                raise Rejected("conflict", f"event {key[1]} was seen before with another content")
-            if key in added:
-                added.discard(key)  # a second one inside this batch is a repetition
-                unseen.append((record, event))
-        return unseen
-
-    async def _advance(self, session: AsyncSession, partition: Partition, expected: int | None, following: int) -> None:
-        """Compare-and-set: a consumer that was replaced changes nothing."""
-        topic, number = partition
-        if expected is None:
-            added = await session.scalar(
-                insert(OFFSETS)
-                .values(topic=topic, partition=number, next=following)
-                .on_conflict_do_nothing()
-                .returning(OFFSETS.c.next)
-            )
-            moved = added is not None
-        else:
-            result = await session.execute(
-                update(OFFSETS)
-                .where(OFFSETS.c.topic == topic, OFFSETS.c.partition == number, OFFSETS.c.next == expected)
-                .values(next=following)
-                .returning(OFFSETS.c.next)
-            )
-            moved = result.first() is not None
-        if not moved:
-            raise Fenced(f"offset of {topic}/{number} is no longer {expected}")

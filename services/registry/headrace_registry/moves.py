@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from headrace_kit.errors import Retryable
 from headrace_kit.work import Work
-from headrace_registry.core.lifecycle import State
+from headrace_registry.core.lifecycle import State, allowed
 from headrace_registry.core.policy import Policy
 from headrace_registry.core.promotion import Pending, not_ready, unbound
 from headrace_registry.core.route import Route, way_back
@@ -66,7 +66,9 @@ class Moves:
             raise RouteMovedError(f"the route of {place.policy.policy} is no longer at epoch {place.route.epoch}")
         self._work.publish(await event_of(self.store, place.policy, new, self._work))
 
-    async def _state(self, version: Version, to: State, reason: str, **more: object) -> None:
+    async def _state(self, version: Version, to: State, reason: str, *, forced: bool = False, **more: object) -> None:
+        if not allowed(version.state, to, forced=forced):
+            raise ValueError(f"v{version.version} of {version.policy} is {version.state} and cannot become {to}")
         if not await self.store.move(version, to, reason=reason, at=self._work.now, **more):
             raise RouteMovedError(f"v{version.version} of {version.policy} is no longer {version.state}")
 
@@ -144,6 +146,7 @@ class Moves:
             version,
             State.CHAMPION,
             pending.reason,
+            forced=pending.forced,
             champion_at=self._work.now,
             promoted_by=pending.by,
             promoted_because=pending.reason,
