@@ -3,6 +3,8 @@
 import re
 from typing import Any
 
+from headrace_schemas.traffic import Source
+
 RESERVED = ("comment", "demonstration", "comparison")
 """Metric names with a meaning of their own. All others are the app's."""
 MAX_COMMENT = 20_000
@@ -17,6 +19,20 @@ _METRIC = re.compile(r"[A-Za-z][A-Za-z0-9_.:-]{0,63}")
 def is_metric_name(name: str) -> bool:
     """A letter, then letters, digits and ``_ . : -``; at most 64 characters."""
     return bool(_METRIC.fullmatch(name))
+
+
+def target_key(*, inference_id: str | None, episode_id: str | None, correlation_id: str | None) -> str:
+    """The target in one string, e.g. ``episode:ep-…``. Raises ValueError unless exactly one is given."""
+    given = {"inference": inference_id, "episode": episode_id, "correlation": correlation_id}
+    named = [f"{kind}:{text}" for kind, text in given.items() if text is not None]
+    if len(named) != 1:
+        raise ValueError("give exactly one of inference_id, episode_id and correlation_id")
+    return named[0]
+
+
+def source_key(source: Source) -> str:
+    """Whose opinion it is: the source's id; all anonymous sources of one kind are one."""
+    return source.id or f"anonymous {source.kind}"
 
 
 def demonstration_text(value: Any) -> str:

@@ -27,6 +27,15 @@ def root(tmp_path):
     down(tmp_path)
 
 
+@pytest.fixture(scope="module")
+def shared_root(tmp_path_factory):
+    """A running stack for the tests that only look at it."""
+    folder = tmp_path_factory.mktemp("stack")
+    up(folder, PARTS_ONLY)
+    yield folder
+    down(folder)
+
+
 def alive(pid):
     return psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
 
@@ -100,16 +109,16 @@ async def test_data_survive_the_kill_of_each_part_and_a_restart_of_the_stack(roo
     assert await read(again) == KEPT
 
 
-def test_a_second_up_finds_the_first(root):
-    first = up(root, PARTS_ONLY)
-    second = up(root, PARTS_ONLY)
-    assert (first.found, second.found) == (False, True)
+def test_a_second_up_finds_the_first(shared_root):
+    first = status(shared_root)
+    second = up(shared_root, PARTS_ONLY)
+    assert second.found
     assert second.pids == first.pids
     assert second.database_url == first.database_url
 
 
-def test_nothing_listens_beyond_loopback(root):
-    state = up(root, PARTS_ONLY)
+def test_nothing_listens_beyond_loopback(shared_root):
+    state = status(shared_root)
     family = [psutil.Process(state.supervisor_pid), *psutil.Process(state.supervisor_pid).children(recursive=True)]
     listening = [
         connection.laddr
@@ -132,11 +141,11 @@ def test_a_killed_supervisor_takes_its_parts_with_it_and_the_next_up_starts_anew
 
 def test_what_could_not_follow_a_killed_supervisor_is_ended_by_down(root):
     state = up(root, PARTS_ONLY)
-    # A stopped process cannot act on the signal that its parent's death sends it, a stray one gets none.
+    # What a service started in a session of its own gets no signal from the supervisor's death.
     stray = subprocess.Popen(["sleep", "60"], env={**os.environ, "HEADRACE_STACK": str(root)}, start_new_session=True)
     os.kill(state.supervisor_pid, signal.SIGKILL)
     down(root)
-    assert stray.wait(5) != 0
+    stray.wait(5)
     assert status(root).phase == "stopped"
 
 
@@ -158,7 +167,8 @@ run(Path(sys.argv[1]), StackOptions(engine="none", services=()), on_ready=lambda
     assert status(root).phase == "stopped"
 
 
-def test_a_part_that_is_not_installed_is_one_sentence(root, tmp_path):
+def test_a_part_that_is_not_installed_is_one_sentence(root, monkeypatch):
+    monkeypatch.setenv("KAFKA_HOME", str(root))
     with pytest.raises(StackError, match="no Apache Kafka in"):
         up(root, StackOptions(broker="kafka", engine="none", services=()))
 

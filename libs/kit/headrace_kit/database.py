@@ -19,7 +19,9 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, async_sessionmaker, create_async_engine
+from sqlalchemy.types import UserDefinedType
 
 from headrace_kit.errors import Retryable
 
@@ -57,6 +59,15 @@ def kit_tables(metadata: MetaData) -> None:
     )
 
 
+class JsonText(UserDefinedType[str]):
+    """JSON in and out as text, kept as it came. Takes \\u0000 inside strings, which people type and JSONB refuses."""
+
+    cache_ok = True
+
+    def get_col_spec(self, **_: object) -> str:
+        return "JSON"
+
+
 def async_url(url: str) -> str:
     """Any PostgreSQL URL as SQLAlchemy's for asyncpg; a unix socket given as `?host=/dir` stays one."""
     return make_url(url).set(drivername="postgresql+asyncpg").render_as_string(hide_password=False)
@@ -92,7 +103,7 @@ class Database:
             if is_transient(error):
                 raise Retryable(f"the database did not take it: {error.orig!r}") from error
             raise
-        except (ConnectionError, TimeoutError) as error:
+        except (ConnectionError, TimeoutError, PoolTimeout) as error:
             raise Retryable(f"the database cannot be reached: {error!r}") from error
 
     async def ping(self) -> str | None:

@@ -1,6 +1,7 @@
 """The object store behind a protocol of five methods; on S3 through the minio SDK, which blocks, so in a thread."""
 
 import asyncio
+import hashlib
 import io
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -23,8 +24,13 @@ class Objects(Protocol):
 
     async def get(self, key: str) -> bytes: ...
 
-    async def download(self, key: str, path: Path) -> int:
-        """Stream an object into a file; answers its size in bytes."""
+    async def download(
+        self, key: str, path: Path, *, limit: int | None = None, digest: "hashlib._Hash | None" = None
+    ) -> int:
+        """Stream an object into a file, through `digest` on the way; answers its size in bytes.
+
+        Raises Rejected("too_large") as soon as more than `limit` bytes have come.
+        """
 
     async def size(self, key: str) -> int | None:
         """Bytes, or None where there is no such object."""
@@ -77,9 +83,26 @@ class S3Objects:
 
         return await self._in_thread(read, key)
 
-    async def download(self, key: str, path: Path) -> int:
-        await self._in_thread(lambda: self._client.fget_object(self._bucket, key, str(path)), key)
-        return path.stat().st_size
+    async def download(
+        self, key: str, path: Path, *, limit: int | None = None, digest: "hashlib._Hash | None" = None
+    ) -> int:
+        def stream() -> int:
+            response, size = self._client.get_object(self._bucket, key), 0
+            try:
+                with path.open("wb") as file:
+                    for chunk in response.stream(1024 * 1024):
+                        size += len(chunk)
+                        if limit is not None and size > limit:
+                            raise Rejected("too_large", f"{key} has more than {limit} bytes")
+                        file.write(chunk)
+                        if digest is not None:
+                            digest.update(chunk)
+            finally:
+                response.close()
+                response.release_conn()
+            return size
+
+        return int(await self._in_thread(stream, key))
 
     async def size(self, key: str) -> int | None:
         try:

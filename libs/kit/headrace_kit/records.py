@@ -108,11 +108,14 @@ def decode(record: Record, model: type[E]) -> E:
         )
     _refuse_infinite(document)
     try:
-        return model.model_validate(document)
+        event = model.model_validate(document)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         field = ".".join(map(str, first["loc"]))
         raise Rejected("schema", f"{field}: {first['msg']}", field) from None
+    if "\x00" in event.event_id() + event.key() + event.subject():
+        raise Rejected("nul_character", "an id holds a NUL character, which no database keeps")
+    return event
 
 
 def _refuse_infinite(document: Any) -> None:

@@ -143,6 +143,9 @@ def server_properties(node: int, ports: list[tuple[int, int]], data: Path) -> st
         "offsets.topic.num.partitions": 8,
         "transaction.state.log.num.partitions": 8,
         "group.initial.rebalance.delay.ms": 0,
+        # A killed broker may register again only when its old session has timed out; Kafka's own 9 s are long here.
+        "broker.session.timeout.ms": 4000,
+        "broker.heartbeat.interval.ms": 1000,
         "log.cleaner.backoff.ms": 1000,
     }
     return "".join(f"{name}={value}\n" for name, value in lines.items())

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import secrets
+import string
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -22,8 +24,8 @@ class Credentials:
     postgres_password: str
     evaluation_key: str
     """Encrypts private suites at rest: 32 random bytes, url-safe base64."""
-    api_key: str | None = None
-    """The first API key; the registry makes it on the first start."""
+    api_key: str
+    """The first API key, `hr_PREFIX_SECRET`; the registry is told of it at each start."""
 
 
 def load(layout: Layout) -> Credentials | None:
@@ -42,17 +44,25 @@ def load_or_make(layout: Layout) -> Credentials:
             s3_access_key=f"headrace-{secrets.token_hex(4)}",
             s3_secret_key=secrets.token_hex(24),
             postgres_password=secrets.token_hex(24),
-            evaluation_key=_fernet_key(),
+            evaluation_key=base64.urlsafe_b64encode(secrets.token_bytes(32)).decode(),
+            api_key=new_api_key(),
         )
         save(layout, found)
     write_private(layout.postgres_password, found.postgres_password)
     return found
 
 
-def remember_api_key(layout: Layout, api_key: str) -> None:
-    """Keep the first API key."""
-    found = load_or_make(layout)
-    save(layout, replace(found, api_key=api_key))
+def new_api_key() -> str:
+    """A key in the form that the registry takes: eight of a-z0-9, then the secret."""
+    prefix = "".join(secrets.choice(string.ascii_lowercase + string.digits) for _ in range(8))
+    return f"hr_{prefix}_{secrets.token_urlsafe(32)}"
+
+
+def replace_api_key(layout: Layout) -> str:
+    """Make another first API key, because the old one was revoked."""
+    found = replace(load_or_make(layout), api_key=new_api_key())
+    save(layout, found)
+    return found.api_key
 
 
 def save(layout: Layout, credentials: Credentials) -> None:
@@ -67,9 +77,3 @@ def write_private(path: Path, text: str) -> None:
     with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
         file.write(text)
     new.replace(path)
-
-
-def _fernet_key() -> str:
-    import base64
-
-    return base64.urlsafe_b64encode(secrets.token_bytes(32)).decode()

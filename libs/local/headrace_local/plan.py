@@ -47,8 +47,9 @@ def specs(state: StackState, credentials: Credentials) -> list[ProcessSpec]:
     """
     planned = [*_engine(state), *_parts(state, credentials)]
     if state.options.services:
-        planned += _preparation(state, credentials)
-        planned += services.specs(state, credentials, after=tuple(spec.name for spec in planned))
+        preparation = _preparation(state, credentials)
+        planned += preparation
+        planned += services.specs(state, credentials, after=("s3", *(spec.name for spec in preparation)))
     return planned
 
 

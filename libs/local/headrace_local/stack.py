@@ -70,6 +70,7 @@ def down(root: Path, *, timeout_s: float = 60) -> list[str]:
         if not _wait_until_free(where, timeout_s):
             _signal_supervisor(state, signal.SIGKILL)
             _wait_until_free(where, 5)
+        _wait_for_supervisor(state)
     # Read again: the supervisor has written what it stopped.
     state = read(where) or state
     ran += leftovers.end(state)
@@ -215,6 +216,14 @@ def _signal_supervisor(state: StackState, number: signal.Signals) -> None:
         process = psutil.Process(state.supervisor_pid)
         if abs(process.create_time() - (state.supervisor_started or 0)) < 0.05:
             process.send_signal(number)
+
+
+def _wait_for_supervisor(state: StackState) -> None:
+    """It gives the lock back just before it ends."""
+    with suppress(psutil.Error, TypeError):
+        process = psutil.Process(state.supervisor_pid)
+        if abs(process.create_time() - (state.supervisor_started or 0)) < 0.05:
+            process.wait(5)
 
 
 def _wait_until_free(where: Layout, timeout_s: float) -> bool:

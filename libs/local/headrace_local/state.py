@@ -93,8 +93,8 @@ class StackState:
         return self.url("console")
 
     @property
-    def api_key(self) -> str | None:
-        """The first API key; None until the registry has made it."""
+    def api_key(self) -> str:
+        """The first API key."""
         return self._secrets.api_key
 
     @property
@@ -117,12 +117,14 @@ class StackState:
 
     def client_env(self) -> dict[str, str]:
         """What the CLI and the demo need in their environment to reach the stack."""
-        env = {"HEADRACE_ADMIN_TOKEN": self.admin_token, "HEADRACE_KAFKA_BOOTSTRAP": self.kafka_bootstrap}
+        env = {
+            "HEADRACE_API_KEY": self.api_key,
+            "HEADRACE_ADMIN_TOKEN": self.admin_token,
+            "HEADRACE_KAFKA_BOOTSTRAP": self.kafka_bootstrap,
+        }
         for service in ("gateway", "registry", "feedback", "evaluation", "console"):
             if service in self.ports:
                 env[f"HEADRACE_{service.upper()}_URL"] = self.url(service)
-        if self.api_key:
-            env["HEADRACE_API_KEY"] = self.api_key
         return env
 
     def to_json(self) -> dict[str, Any]:

@@ -124,5 +124,5 @@ def _repeat(low: int, high: int, body: Any, *, inside: bool, followed: bool) -> 
 
 
 def _begin_differently(branches: list[list[tuple[Any, Any]]]) -> bool:
-    letters = [branch[0][1] for branch in branches if branch and branch[0][0] is c.LITERAL]
+    letters = [chr(branch[0][1]).casefold() for branch in branches if branch and branch[0][0] is c.LITERAL]
     return len(letters) == len(branches) == len(set(letters))

@@ -1,0 +1,1 @@
+"""The feedback service: takes what people and programs say of answers, and keeps every word of it."""

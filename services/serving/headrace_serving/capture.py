@@ -2,8 +2,11 @@
 
 import asyncio
 import time
+from collections.abc import Callable
 
 import structlog
+from pydantic import ValidationError
+from pydantic_core import PydanticSerializationError
 
 from headrace_kit.bus import Bus
 from headrace_kit.records import encode
@@ -23,10 +26,11 @@ class Capture:
         self._last_warning = float("-inf")
         self._dropped = 0
 
-    def write(self, event: InferenceCompleted) -> None:
+    def write(self, build: Callable[[], InferenceCompleted]) -> None:
+        """Build a record and take it. A record that cannot be built is a bug of ours, and still no failed answer."""
         try:
-            self.spool.append(encode(event, topic=self._topic, source="serving"))
-        except SpoolFull as why:
+            self.spool.append(encode(build(), topic=self._topic, source="serving"))
+        except (SpoolFull, ValidationError, PydanticSerializationError) as why:
             SPOOL_DROPPED.inc()
             self._dropped += 1
             if time.monotonic() - self._last_warning > 60:

@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from headrace_kit.bus import Bus
 from headrace_kit.clock import Clock
@@ -40,6 +41,10 @@ class Fleet:
         self._in_flight: dict[str, int] = defaultdict(int)
         self._resting: dict[str, float] = {}
         self._turn = itertools.count()
+
+    def followers(self) -> dict[str, Follower[Any]]:
+        """By name, to be run as tasks."""
+        return {"routes": self.routes, "policies": self.policies, "keys": self.keys, "replicas": self.replicas}
 
     def all_routes(self) -> list[RouteChanged]:
         """Routes, and for a policy that was applied but has none yet, the base model as its champion."""

@@ -1,3 +1,4 @@
+import re
 import stat
 
 from headrace_local import credentials
@@ -21,10 +22,15 @@ def test_two_stacks_have_different_secrets(tmp_path):
     }
 
 
-def test_the_first_api_key_is_kept_beside_the_others(tmp_path):
+def test_a_revoked_api_key_is_replaced_and_nothing_else(tmp_path):
     where = layout(tmp_path)
     made = credentials.load_or_make(where)
-    credentials.remember_api_key(where, "hr_abc_def")
+    new = credentials.replace_api_key(where)
     kept = credentials.load(where)
     assert kept is not None
-    assert (kept.api_key, kept.admin_token) == ("hr_abc_def", made.admin_token)
+    assert new == kept.api_key != made.api_key
+    assert kept.admin_token == made.admin_token
+
+
+def test_an_api_key_has_the_form_that_the_registry_takes():
+    assert re.fullmatch(r"hr_[a-z0-9]{8}_[A-Za-z0-9_-]{20,}", credentials.new_api_key())

@@ -1,5 +1,6 @@
 """The object store in memory."""
 
+import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -18,8 +19,14 @@ class MemoryObjects:
             raise Rejected("not_found", f"the object store has no {key}")
         return self.objects[key]
 
-    async def download(self, key: str, path: Path) -> int:
+    async def download(
+        self, key: str, path: Path, *, limit: int | None = None, digest: "hashlib._Hash | None" = None
+    ) -> int:
         data = await self.get(key)
+        if limit is not None and len(data) > limit:
+            raise Rejected("too_large", f"{key} has more than {limit} bytes")
+        if digest is not None:
+            digest.update(data)
         path.write_bytes(data)
         return len(data)
 

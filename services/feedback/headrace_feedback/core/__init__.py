@@ -1,0 +1,1 @@
+"""What feedback is and what becomes of it: pure."""
