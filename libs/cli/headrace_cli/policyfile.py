@@ -12,6 +12,7 @@ import yaml
 from pydantic import ValidationError
 
 from headrace_schemas import PolicySpec
+from headrace_scoring.rules import rule_problem
 
 Loc = tuple[int | str, ...]
 MAX_BYTES = 1_000_000
@@ -68,11 +69,19 @@ def parse_policy(text: str, name: str = "policy") -> PolicySpec:
         line = root.start_mark.line + 1 if root is not None else 1
         raise PolicyFileError(name, [Problem(line, "", "a policy file is a mapping that starts with `policy: NAME`")])
     try:
-        return PolicySpec.model_validate_json(json.dumps(document, default=str))
+        spec = PolicySpec.model_validate_json(json.dumps(document, default=str))
     except ValidationError as error:
         found = error.errors(include_url=False, include_input=False, include_context=False)
         told = [e for e in found if not _follows(e["type"], e["loc"], [other["loc"] for other in found])]
         raise PolicyFileError(name, [_problem(root, e["loc"], e["type"], e["msg"]) for e in told]) from None
+    patterns = [
+        _problem(root, ("reward", "parts", index, "rule", "matches"), "pattern", problem)
+        for index, part in enumerate(spec.reward.parts)
+        if part.kind == "rule" and (problem := rule_problem(part.rule)) is not None
+    ]
+    if patterns:
+        raise PolicyFileError(name, patterns)
+    return spec
 
 
 def _not_yaml(error: yaml.YAMLError) -> Problem:

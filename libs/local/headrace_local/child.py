@@ -27,7 +27,7 @@ LOG_LIMIT_BYTES = 64 * 1024 * 1024
 
 
 class StartError(RuntimeError):
-    """A process did not start; the message ends with the tail of its log."""
+    """A process did not start; the message has the last line of its log, and where the rest is."""
 
 
 @dataclass(frozen=True)
@@ -135,12 +135,11 @@ def end_session(session: int) -> None:
             continue
 
 
-def tail(log: Path, lines: int = 12) -> str:
-    """The last lines of a log, for an error message."""
-    if not log.exists():
-        return "(it wrote nothing)"
-    text = log.read_bytes()[-4000:].decode(errors="replace").strip()
-    return "\n".join(text.splitlines()[-lines:]) or "(it wrote nothing)"
+def tail(log: Path) -> str:
+    """What a log last said, for an error message, and where the rest is."""
+    lines = log.read_bytes()[-8000:].decode(errors="replace").split("\n") if log.exists() else []
+    said = next((line.strip() for line in reversed(lines) if line.strip()), "it wrote nothing")
+    return f"{said[:400]} (more in {log})"
 
 
 def _make_folder(folder: Path, unprivileged: bool) -> None:

@@ -45,6 +45,11 @@ class StackOptions:
         chosen.setdefault("broker", os.environ.get("HEADRACE_BROKER") or "embedded")
         return cls(**chosen)
 
+    @property
+    def broker_kind(self) -> str:
+        """`embedded`, `kafka` or `external`."""
+        return self.broker if self.broker in ("embedded", "kafka") else "external"
+
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
 
@@ -92,6 +97,11 @@ class Layout:
     @property
     def supervisor_log(self) -> Path:
         return self.logs / "supervisor.log"
+
+    @property
+    def broker_kind(self) -> Path:
+        """Says which kind of broker the data belong to."""
+        return self.data / "broker-kind"
 
     @property
     def data(self) -> Path:

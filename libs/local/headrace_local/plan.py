@@ -10,7 +10,7 @@ from pathlib import Path
 from headrace_local import broker, engine, models, objects, ports, postgres, services
 from headrace_local.credentials import Credentials
 from headrace_local.objects import S3Settings
-from headrace_local.options import Layout, StackOptions
+from headrace_local.options import Layout, OptionError, StackOptions
 from headrace_local.spec import ProcessSpec
 from headrace_local.state import BUCKET, LOG_BUCKET, StackState
 
@@ -19,7 +19,11 @@ DATABASES = ("registry", "feedback", "reward", "evaluation", "training", "consol
 
 
 def first_state(layout: Layout, options: StackOptions, remembered: Mapping[str, int]) -> StackState:
-    """The stack before anything has started: ports chosen, model found. Raises ModelError for a bad model."""
+    """The stack before anything has started: ports chosen, model found.
+
+    Raises ModelError for a bad model, and OptionError where the data belong to another kind of broker.
+    """
+    _keep_to_the_broker(layout, options)
     names = ["postgres", *objects.PORTS, *options.services]
     if options.broker == "embedded":
         names.append("broker")
@@ -40,6 +44,17 @@ def first_state(layout: Layout, options: StackOptions, remembered: Mapping[str, 
     )
 
 
+def _keep_to_the_broker(layout: Layout, options: StackOptions) -> None:
+    """Consumers keep their offsets in PostgreSQL: on another broker's topics these would skip or never come."""
+    if not layout.broker_kind.exists():
+        return
+    kind = layout.broker_kind.read_text().strip()
+    if kind != options.broker_kind:
+        raise OptionError(
+            f"The data in {layout.home} belong to the {kind} broker: set HEADRACE_BROKER to it, or remove the folder."
+        )
+
+
 def specs(state: StackState, credentials: Credentials) -> list[ProcessSpec]:
     """Every process and step of the stack, the slow engine first.
 
@@ -50,6 +65,8 @@ def specs(state: StackState, credentials: Credentials) -> list[ProcessSpec]:
         preparation = _preparation(state, credentials)
         planned += preparation
         planned += services.specs(state, credentials, after=("s3", *(spec.name for spec in preparation)))
+    state.layout.data.mkdir(parents=True, exist_ok=True)
+    state.layout.broker_kind.write_text(f"{state.options.broker_kind}\n")
     return planned
 
 

@@ -10,21 +10,23 @@ from headrace_kit.settings import PlatformSettings
 from headrace_registry.settings import RegistrySettings
 
 
-def main() -> None:
+def main() -> int:
     try:
         settings, platform = RegistrySettings(), PlatformSettings.read()
     except ValidationError as error:
-        first = error.errors(include_input=False, include_url=False)[0]
-        sys.exit(_settings_problem(error.title, first["loc"], first["msg"]))
+        first = error.errors(include_url=False, include_input=False)[0]
+        sys.stderr.write(f"registry: the setting {error.title}.{'.'.join(map(str, first['loc']))}: {first['msg']}\n")
+        return 2
     logging.configure("registry", platform.process.log_level, platform.process.log_format)
-    from headrace_registry.app import build
 
-    asyncio.run(_run(settings, platform, build))
+    async def run() -> None:
+        from headrace_registry.app import build
 
+        await build(settings, platform).serve(settings)
 
-async def _run(settings, platform, build) -> None:
-    await build(settings, platform).serve(settings)
+    asyncio.run(run())
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -63,7 +63,9 @@ def routes(service: Service) -> APIRouter:
     @router.put("/policies/{name}")
     async def apply(name: Name, spec: PolicySpec, response: Response, by: ByHeader = "admin") -> Json:
         if spec.policy != name:
-            raise Rejected("name_mismatch", f"the file is for the policy {spec.policy}, the address for {name}", "policy")
+            raise Rejected(
+                "name_mismatch", f"the file is for the policy {spec.policy}, the address for {name}", "policy"
+            )
         async with service.unit_of_work() as work:
             policy, changed, new = await commands.apply_policy(work, spec, by)
             store = Store(work.session)

@@ -1,15 +1,17 @@
 """The registry, wired. The only place that constructs its adapters."""
 
 from fastapi import FastAPI
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
 
 from headrace_kit.bus import Bus
 from headrace_kit.clock import Clock
 from headrace_kit.database import Database
-from headrace_kit.errors import Rejected, Retryable
-from headrace_kit.http import AdminToken, on_rejected
+from headrace_kit.http import AdminToken, error_body
 from headrace_kit.service import Service
 from headrace_kit.settings import PlatformSettings
-from headrace_registry import api, handlers, refusals, sweeper
+from headrace_kit.validation import HANDLERS
+from headrace_registry import api, handlers, sweeper
 from headrace_registry.moves import RouteMovedError
 from headrace_registry.settings import RegistrySettings
 
@@ -30,14 +32,14 @@ def build(
         title="Headrace registry",
         docs_url=None,
         redoc_url=None,
-        exception_handlers={
-            Rejected: on_rejected,
-            RouteMovedError: refusals.on_route_moved,
-            Retryable: on_rejected,
-            **refusals.HANDLERS,
-        },
+        exception_handlers=HANDLERS | {RouteMovedError: _on_route_moved},
     )
     app.include_router(api.routes(service))
     app.router.routes.extend(service.health())
     service.app = AdminToken(app, platform.process.admin_token.get_secret_value())
     return service
+
+
+async def _on_route_moved(_: Request, error: Exception) -> Response:
+    """Somebody else was faster; the caller should look before it tries again."""
+    return JSONResponse(error_body("route_changed", f"{error}: look again"), 409, {"x-should-retry": "false"})

@@ -15,12 +15,17 @@ from headrace_registry.store import Store
 from headrace_schemas import KeyChanged, PolicySpec
 from headrace_schemas.base import Json
 from headrace_schemas.keys import ApiKey, hash_secret, parse_key, proves
+from headrace_scoring.rules import rule_problem
 
 _ALPHABET = "abcdefghijklmnopqrstuvwxyz0123456789"
 
 
 async def apply_policy(work: Work, spec: PolicySpec, by: str) -> tuple[Policy, bool, bool]:
     """Put a policy file into force: the policy, whether anything changed, whether it is new."""
+    for index, part in enumerate(spec.reward.parts):
+        problem = rule_problem(part.rule) if part.kind == "rule" else None
+        if problem is not None:
+            raise Rejected("bad_pattern", problem, f"reward.parts.{index}.rule.matches")
     store = Store(work.session)
     known = await store.policy(spec.policy, lock=True)
     if known is None:
@@ -106,7 +111,9 @@ async def promote(
     if version.state is State.CHAMPION:
         return "unchanged", place.route, None
     if version.version == 0:
-        raise Rejected("base_model", "the base model is gone back to, not promoted: roll back to version 0", "version", 409)
+        raise Rejected(
+            "base_model", "the base model is gone back to, not promoted: roll back to version 0", "version", 409
+        )
     if force and not reason:
         raise Rejected("reason_missing", "to promote past the gate needs a reason: the audit keeps it", "reason")
     why = None if force else await moves.outdated(place, version)
@@ -210,6 +217,4 @@ async def revoke_key(work: Work, prefix: str, by: str) -> Json:
 
 
 def _key_event(row: Json, work: Work) -> KeyChanged:
-    return KeyChanged(
-        occurred_at=work.now, **{k: row[k] for k in KeyChanged.model_fields if k in row}
-    )
+    return KeyChanged(occurred_at=work.now, **{k: row[k] for k in KeyChanged.model_fields if k in row})

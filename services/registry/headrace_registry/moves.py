@@ -99,8 +99,7 @@ class Moves:
     async def reject(self, place: Place, version: Version, by: str, reason: str, verdict: str | None = None) -> None:
         """It will not become champion, and engines need not keep it."""
         await self.change_route(place, place.route.without_candidate(version.version))
-        more = {"verdict": verdict} if verdict else {}
-        await self._state(version, State.REJECTED, reason, **more)
+        await self._state(version, State.REJECTED, reason, verdict=verdict or version.verdict)
         await self._audit(version, "rejected", by, reason)
 
     async def give_up(self, place: Place, version: Version, by: str, reason: str) -> None:
@@ -113,9 +112,7 @@ class Moves:
     # ---- the alias --------------------------------------------------------------------------------------------------
     async def decide(self, place: Place, version: Version, pending: Pending) -> tuple[Route, str | None]:
         """Make the move now, or as soon as the engines are prepared: the route, and what is waited for (or None)."""
-        missing = not_ready(
-            await self.store.replicas(), version.engine_model, place.policy.base_model, self._work.now
-        )
+        missing = not_ready(await self.store.replicas(), version.engine_model, place.policy.base_model, self._work.now)
         if missing is None:
             return await self.finish(place, version, pending), None
         route = place.route.with_candidate(version.version)
@@ -136,7 +133,12 @@ class Moves:
         await self._crown(version, pending)
         await self._state(champion, State.RETIRED, f"v{version.version} took over")
         await self._audit(
-            version, "promoted", pending.by, pending.reason, epoch=route.epoch, before=champion.version,
+            version,
+            "promoted",
+            pending.by,
+            pending.reason,
+            epoch=route.epoch,
+            before=champion.version,
             forced=pending.forced,
         )
         return route
@@ -162,7 +164,9 @@ class Moves:
                 for v in await self.store.versions(version.policy)
                 if v.state is State.RETIRED and v.champion_at
             ]
-            before = way_back(retired, until=version.champion_at.timestamp(), leaving={leaving.version, version.version})
+            before = way_back(
+                retired, until=version.champion_at.timestamp(), leaving={leaving.version, version.version}
+            )
         elif version.version > 0:
             before = 0
         route = place.route.rolled_back(version.version, before)
@@ -170,9 +174,7 @@ class Moves:
         await self._crown(version, pending)
         after = State.QUARANTINED if leaving.version else State.RETIRED
         await self._state(leaving, after, f"rolled back to v{version.version}: {pending.reason}")
-        await self._audit(
-            version, "rolled-back", pending.by, pending.reason, epoch=route.epoch, before=leaving.version
-        )
+        await self._audit(version, "rolled-back", pending.by, pending.reason, epoch=route.epoch, before=leaving.version)
         return route
 
     async def try_waiting(self, name: str) -> None:

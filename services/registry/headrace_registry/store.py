@@ -223,7 +223,13 @@ class Store:
     ) -> None:
         await self._session.execute(
             insert(AUDIT).values(
-                at=at, by=_text(by), action=action, policy=policy, version=version, reason=_text(reason), details=details
+                at=at,
+                by=_text(by),
+                action=action,
+                policy=policy,
+                version=version,
+                reason=_text(reason),
+                details=details,
             )
         )
 
@@ -252,4 +258,3 @@ def _version(row: Any) -> Version:
 def _text(value: str) -> str:
     """PostgreSQL's text holds everything but NUL."""
     return value.replace("\x00", "")
-

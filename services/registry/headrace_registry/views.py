@@ -103,7 +103,9 @@ async def number_of(store: Store, name: str, given: str) -> int:
         return route.previous
     digits = given.removeprefix("v")
     if not (digits.isascii() and digits.isdigit() and len(digits) <= 9):
-        raise Rejected("unknown_version", f"{name} has no version {given}: say 7, v7, champion or previous", "version", 404)
+        raise Rejected(
+            "unknown_version", f"{name} has no version {given}: say 7, v7, champion or previous", "version", 404
+        )
     return int(digits)
 
 
@@ -116,7 +118,7 @@ async def explain(store: Store, name: str, number: int, now: datetime) -> Json:
     promoted = {"by": version.promoted_by, "at": version.champion_at, "reason": version.promoted_because}
     return {
         "policy": name,
-        **{k: v for k, v in version.ref().model_dump().items()},
+        **version.ref().model_dump(),
         "state": version.state,
         "state_at": version.state_at,
         "reason": version.reason,

@@ -52,13 +52,13 @@ class Engine:
             raise Retryable(f"the engine at {self.url} does not answer: {error!r}") from error
 
     async def state(self) -> EngineState:
-        cards = (await self._call("GET", "/v1/models"))["data"]
-        base = next((card for card in cards if not card.get("parent")), None)
-        if base is None:
-            raise EngineRefused("the engine lists no base model")
-        return EngineState(
-            base["id"], base.get("max_model_len"), frozenset(card["id"] for card in cards if card.get("parent"))
-        )
+        answer = await self._call("GET", "/v1/models")
+        try:
+            base = next(card for card in answer["data"] if not card.get("parent"))
+            adapters = frozenset(card["id"] for card in answer["data"] if card.get("parent"))
+            return EngineState(base["id"], base.get("max_model_len"), adapters)
+        except (KeyError, TypeError, AttributeError, StopIteration) as error:
+            raise EngineRefused(f"the engine's list of models is not one: {error!r}") from error
 
     async def version(self) -> str:
         return str((await self._call("GET", "/version")).get("version", ""))
@@ -85,9 +85,10 @@ class Engine:
             "prompt_logprobs": 0,
             "return_token_ids": True,
         }
-        choice = (await self._call("POST", "/v1/completions", body, self._timeout_s))["choices"][0]
-        ids, entries = choice["prompt_token_ids"], choice["prompt_logprobs"]
-        values = [entry[str(token)]["logprob"] for token, entry in zip(ids[1:], entries[1:], strict=True)]
-        if not values or any(value is None for value in values):
-            raise EngineRefused("the engine gives no logprobs for a prompt")
-        return [float(value) for value in values]
+        answer = await self._call("POST", "/v1/completions", body, self._timeout_s)
+        try:
+            choice = answer["choices"][0]
+            ids, entries = choice["prompt_token_ids"], choice["prompt_logprobs"]
+            return [float(entry[str(token)]["logprob"]) for token, entry in zip(ids[1:], entries[1:], strict=True)]
+        except (KeyError, IndexError, TypeError, ValueError) as error:
+            raise EngineRefused(f"the engine gives no logprobs for a prompt: {error!r}") from error

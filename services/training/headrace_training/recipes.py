@@ -57,9 +57,11 @@ class Recipe(BaseModel):
     """Weight of examples with a positive advantage."""
     negative_damping: float = Field(0.3, ge=0)
     """Weight of examples with a negative advantage: an answer has one way to be liked and many to be disliked."""
+    stale_share: float = Field(0.5, gt=0, le=1)
+    """Passes over samples of an earlier version than the parent, as a share of those over fresh ones, rounded up."""
     negative_passes: int = Field(1, ge=0)
     """Passes over examples with a negative advantage."""
-    min_advantage: float = Field(0.05, ge=0)
+    min_advantage: float = Field(0.1, ge=0)
     """Examples whose advantage is smaller than this teach nothing and are not computed."""
     max_advantage: float = Field(3.0, gt=0)
     """Advantages are clipped to this size."""
@@ -75,13 +77,13 @@ class Recipe(BaseModel):
     """Tokens whose ratio to the behaviour policy is above this are masked."""
     kl_base: float = Field(0.02, ge=0)
     """Weight of the KL divergence to the base model, per token of the sampled answers."""
-    demonstration_weight: float = Field(1.0, ge=0)
+    demonstration_weight: float = Field(1.5, ge=0)
     """Weight of a correction's cross-entropy against a thumb with an advantage of one."""
-    demonstration_passes: int = Field(4, ge=0)
+    demonstration_passes: int = Field(8, ge=0)
     """Passes over corrections."""
-    anchor_weight: float = Field(0.5, ge=0)
+    anchor_weight: float = Field(1.0, ge=0)
     """Weight of the divergence from the base model on general text."""
-    anchors_per_step: int = Field(2, ge=1)
+    anchors_per_step: int = Field(1, ge=1)
     """Anchor exchanges computed at each step, in turn."""
     replay_events: int = Field(64, ge=0)
     """Older corrections and liked answers that may join a run's new events, newest first."""

@@ -57,3 +57,7 @@ def test_bytes_that_are_not_utf8_name_their_line(tmp_path):
     file.write_bytes(b"policy: a\nbase_model: \xff\n")
     with pytest.raises(PolicyFileError, match=":2: the file is not UTF-8"):
         read_policy(file)
+
+
+def test_a_pattern_that_cannot_be_used_names_its_line():
+    assert problems(GOOD.replace("max_words: 14", 'matches: "(a"')) == [(9, "reward.parts.1.rule.matches")]

@@ -22,7 +22,7 @@ TargetId = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 FeedbackId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$")]
 
 
-class Problem(Exception):  # noqa: N818 - it is the word that the answer uses
+class Problem(Exception):
     """Why an item is refused: `code` for machines, one sentence, and the field."""
 
     def __init__(self, code: str, message: str, field: str | None = None) -> None:
@@ -121,17 +121,15 @@ def _check_metric(item: FeedbackItem, strict_metrics: Collection[str]) -> None:
             "metric_name",
         )
     if strict_metrics and name not in RESERVED and name not in strict_metrics:
-        raise Problem(
-            "unknown_metric", f"only {', '.join((*strict_metrics, *RESERVED))} are taken here", "metric_name"
-        )
+        raise Problem("unknown_metric", f"only {', '.join((*strict_metrics, *RESERVED))} are taken here", "metric_name")
     if isinstance(item.value, float) and not math.isfinite(item.value):
         raise Problem("value", "a number must be finite", "value")
     problem = value_problem(name, item.value)
     if problem:
         raise Problem("value", problem, "value")
-    if name == "comparison" and item.inference_id and item.value is not None:
-        if item.inference_id not in comparison_ids(item.value):
-            raise Problem("value", "a comparison about an inference has it as chosen or as rejected", "value")
+    compared = comparison_ids(item.value) if name == "comparison" and item.value is not None else ()
+    if compared and item.inference_id and item.inference_id not in compared:
+        raise Problem("value", "a comparison about an inference has it as chosen or as rejected", "value")
 
 
 def _check_time(occurred_at: datetime | None, now: datetime) -> None:

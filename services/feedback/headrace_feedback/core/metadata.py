@@ -15,7 +15,9 @@ def items_of(inference_id: str, body: Any) -> list[dict[str, Any]]:
     """
     metadata = body.get("metadata") if isinstance(body, dict) else None
     if not isinstance(metadata, dict) or not all(isinstance(v, str) for v in metadata.values()):
-        raise Problem("metadata", 'send {"metadata": {"feedback.accepted": "true"}}: names and values are strings', "metadata")
+        raise Problem(
+            "metadata", 'send {"metadata": {"feedback.accepted": "true"}}: names and values are strings', "metadata"
+        )
     tags = {name: value for name, value in metadata.items() if not name.startswith(PREFIX)}
     items = [
         {
@@ -28,7 +30,9 @@ def items_of(inference_id: str, body: Any) -> list[dict[str, Any]]:
         if name.startswith(PREFIX)
     ]
     if not items:
-        raise Problem("metadata", "no entry of metadata begins with 'feedback.': there is nothing to record", "metadata")
+        raise Problem(
+            "metadata", "no entry of metadata begins with 'feedback.': there is nothing to record", "metadata"
+        )
     return items
 
 

@@ -1,4 +1,4 @@
-"""A policy as the registry keeps it: the file in force, and the counters that its versions are numbered and fenced by."""
+"""A policy as the registry keeps it: the file in force, and the counters that number and fence its versions."""
 
 from datetime import datetime
 from typing import NamedTuple

@@ -44,9 +44,7 @@ class Version:
         )
 
 
-def refusal(
-    checkpoint: CheckpointSaved, *, highest_token: int, base_model: str, parent: Version | None
-) -> str | None:
+def refusal(checkpoint: CheckpointSaved, *, highest_token: int, base_model: str, parent: Version | None) -> str | None:
     """None where the checkpoint may become a candidate; else why it is rejected as soon as it is registered.
 
     `highest_token` is the highest fencing token seen for the policy; `parent` the version it says it comes from.

@@ -10,6 +10,7 @@ Corrections (demonstrations) join the same step as length-normalised cross-entro
 because no policy sampled them.
 """
 
+import math
 from collections.abc import Sequence
 
 import torch
@@ -34,15 +35,19 @@ class LoggedPolicyGradient:
             if sample.reward is not None and sample.weight > 0:
                 advantage = max(-recipe.max_advantage, min(recipe.max_advantage, sample.reward - baseline))
                 liked = advantage > 0
-                passes = recipe.passes if liked else recipe.negative_passes
+                passes = self.passes(sample, recipe.passes if liked else recipe.negative_passes)
                 factor = recipe.positive_weight if liked else recipe.negative_damping
                 if abs(advantage) >= recipe.min_advantage and passes and factor and sample.completion_token_ids:
                     tokens, logprobs = sample.completion_token_ids, sample.logprobs
                     result.append(Example(sample, tokens, logprobs, advantage, sample.weight * factor, passes))
             if sample.demonstration is not None and recipe.demonstration_passes and recipe.demonstration_weight:
-                weight, passes = recipe.demonstration_weight, recipe.demonstration_passes
+                weight, passes = recipe.demonstration_weight, self.passes(sample, recipe.demonstration_passes)
                 result.append(Example(sample, encode(sample.demonstration), None, 0.0, weight, passes))
         return result
+
+    def passes(self, sample: Sample, fresh: int) -> int:
+        """Passes over a sample, fewer where it was answered by an earlier version than the one being continued."""
+        return math.ceil(fresh * self.recipe.stale_share) if sample.staleness else fresh
 
     def loss(self, scored: Scored, batch_weight: float, typical_length: float) -> Loss:
         """See the protocol. Parts: `policy`, `demonstration`, `kl_base`."""
