@@ -153,6 +153,9 @@ class Consumer:
                     return True
                 except (Retryable, Fenced) as error:
                     log.warning("dead letter not written", error=str(error))
+                except Exception as bug:
+                    self._stop(assignment, partition, record, bug)
+                    return False
             except Retryable as error:
                 log.warning(
                     "record will be tried again",
@@ -164,17 +167,21 @@ class Consumer:
             except Fenced:
                 break
             except Exception as bug:
-                log.exception(
-                    "a bug stops this partition", topic=record.topic, partition=record.partition, offset=record.offset
-                )
-                self.stopped[partition] = repr(bug)
-                STOPPED.labels(record.topic).set(len(self.stopped))
-                assignment.pause(partition)
+                self._stop(assignment, partition, record, bug)
                 return False
             if attempt < self.TRIES:
                 await asyncio.sleep(0.05 * 4**attempt * random.uniform(0.5, 1.5))  # noqa: S311 - jitter
         self._pause(subscription, assignment, partition, record.offset)
         return False
+
+    def _stop(self, assignment: Assignment, partition: Partition, record: Record, bug: Exception) -> None:
+        """Loudly: nothing on this partition is passed over, and the process's health says so."""
+        log.exception(
+            "a bug stops this partition", topic=record.topic, partition=record.partition, offset=record.offset
+        )
+        self.stopped[partition] = repr(bug)
+        STOPPED.labels(record.topic).set(len(self.stopped))
+        assignment.pause(partition)
 
     def _pause(
         self, subscription: _Subscription, assignment: Assignment, partition: Partition, offset: int | None

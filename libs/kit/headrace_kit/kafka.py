@@ -104,13 +104,24 @@ class _Subscription:
             await self._on_records(KafkaAssignment(self.subscriber.consumer), [record_of(r) for r in raw])
 
 
+class _Broker(KafkaBroker):
+    async def start(self) -> None:
+        """Joins all groups at once: the embedded broker lets each join wait half a session timeout."""
+        await self.connect()
+        started = await asyncio.gather(*(s.start() for s in self.subscribers), return_exceptions=True)
+        for problem in started:
+            if isinstance(problem, BaseException):
+                raise problem
+        self.running = True
+
+
 class KafkaBus:
     """See bus.Bus."""
 
     def __init__(self, settings: KafkaSettings, client: str) -> None:
         self._settings = settings
         self._client = client
-        self._broker = KafkaBroker(
+        self._broker = _Broker(
             settings.bootstrap.split(","),
             client_id=client,
             consumer_only=True,

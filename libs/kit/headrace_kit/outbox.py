@@ -67,7 +67,8 @@ class Relay:
                 delay = min(delay * 2, 5.0)
                 continue
             try:
-                await asyncio.wait_for(self._wake.wait(), self._every_s)
+                async with asyncio.timeout(self._every_s):  # wait_for can swallow a cancellation (Python 3.11)
+                    await self._wake.wait()
             except TimeoutError:
                 pass
             self._wake.clear()

@@ -35,7 +35,7 @@ class Check:
 
 
 def doctor(root: Path, options: StackOptions | None = None) -> list[Check]:
-    """Look at everything that the stack of `root` needs with these options; takes about three seconds."""
+    """Look at everything that the stack of `root` needs with these options."""
     return list(_checks(root, options or StackOptions.from_environment()))
 
 

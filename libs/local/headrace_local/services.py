@@ -60,7 +60,8 @@ def specs(state: StackState, credentials: Credentials, after: tuple[str, ...]) -
                 name=name,
                 argv=(sys.executable, "-m", *COMMANDS[name]),
                 env={**shared, **address(name, port), **own_env(name, state, credentials)},
-                ready=HttpAnswers(port, "/health/ready"),
+                # The gateway is ready when it knows a policy, which the user applies once the stack is up.
+                ready=HttpAnswers(port, "/health/live" if name == "gateway" else "/health/ready"),
                 after=(*after, "vllm") if name == "agent" else after,
                 stop_timeout_s=15,
                 ready_timeout_s=180,

@@ -73,6 +73,7 @@ def _base_version(policy: Policy) -> Version:
         policy_revision=policy.revision,
         registered_at=policy.updated_at,
         champion_at=policy.updated_at,
+        champion_epoch=1,
     )
 
 

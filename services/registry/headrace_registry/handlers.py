@@ -84,7 +84,10 @@ async def on_evaluation(event: EvaluationCompleted, work: Work) -> None:
     """Keep the report; do what follows from it by `core.promotion.judge`."""
     store = Store(work.session)
     moves = Moves(store, work)
-    place, version = await moves.place(event.policy), await store.version(event.policy, event.candidate_version)
+    place, version = (
+        await moves.place(event.policy, turn=True),
+        await store.version(event.policy, event.candidate_version),
+    )
     if place is None or version is None or version.digest != event.candidate_digest:
         raise Rejected("unknown_version", f"{event.policy} has no v{event.candidate_version} of that digest")
     await store.add_report(event, work.now)
@@ -140,7 +143,7 @@ async def on_observed(event: AdapterObserved, work: Work) -> None:
         return
     for seen in event.adapters:
         version = await store.version(seen.policy, seen.version) if seen.state == "failed" else None
-        place = await moves.place(seen.policy) if version else None
+        place = await moves.place(seen.policy, turn=True) if version else None
         if version is None or place is None or version.digest != seen.digest:
             continue
         why = f"not proved on {event.replica}: {seen.probe.reason if seen.probe else 'no reason given'}"

@@ -54,7 +54,14 @@ class Moves:
         self.store = store
         self._work = work
 
-    async def place(self, name: str) -> Place | None:
+    async def place(self, name: str, *, turn: bool = False) -> Place | None:
+        """`turn`: wait until nobody else moves the policy, and let nobody until the transaction ends.
+
+        Who writes a decision that waits for engines, and who writes that engines are prepared, take turns: else each
+        might read before the other wrote, and both leave the move to the other.
+        """
+        if turn:
+            await self.store.take_turn(name)
         policy, route = await self.store.policy(name), await self.store.route(name)
         return Place(policy, route) if policy and route else None
 
@@ -112,6 +119,7 @@ class Moves:
     # ---- the alias --------------------------------------------------------------------------------------------------
     async def decide(self, place: Place, version: Version, pending: Pending) -> tuple[Route, str | None]:
         """Make the move now, or as soon as the engines are prepared: the route, and what is waited for (or None)."""
+        await self.store.take_turn(version.policy)
         missing = not_ready(await self.store.replicas(), version.engine_model, place.policy.base_model, self._work.now)
         if missing is None:
             return await self.finish(place, version, pending), None
@@ -130,7 +138,7 @@ class Moves:
         assert champion is not None
         route = place.route.promoted(version.version)
         await self.change_route(place, route)
-        await self._crown(version, pending)
+        await self._crown(version, pending, route.epoch)
         await self._state(champion, State.RETIRED, f"v{version.version} took over")
         await self._audit(
             version,
@@ -143,13 +151,14 @@ class Moves:
         )
         return route
 
-    async def _crown(self, version: Version, pending: Pending) -> None:
+    async def _crown(self, version: Version, pending: Pending, epoch: int) -> None:
         await self._state(
             version,
             State.CHAMPION,
             pending.reason,
             forced=pending.forced,
             champion_at=self._work.now,
+            champion_epoch=epoch,
             promoted_by=pending.by,
             promoted_because=pending.reason,
         )
@@ -158,20 +167,18 @@ class Moves:
         leaving = await self.store.version(version.policy, place.route.champion)
         assert leaving is not None
         before = None
-        if version.version > 0 and version.champion_at is not None:
+        if version.version > 0 and version.champion_epoch is not None:
             retired = [
-                (v.version, v.champion_at.timestamp())
+                (v.version, v.champion_epoch)
                 for v in await self.store.versions(version.policy)
-                if v.state is State.RETIRED and v.champion_at
+                if v.state is State.RETIRED and v.champion_epoch
             ]
-            before = way_back(
-                retired, until=version.champion_at.timestamp(), leaving={leaving.version, version.version}
-            )
+            before = way_back(retired, until=version.champion_epoch, leaving={leaving.version, version.version})
         elif version.version > 0:
             before = 0
         route = place.route.rolled_back(version.version, before)
         await self.change_route(place, route)
-        await self._crown(version, pending)
+        await self._crown(version, pending, route.epoch)
         after = State.QUARANTINED if leaving.version else State.RETIRED
         await self._state(leaving, after, f"rolled back to v{version.version}: {pending.reason}")
         await self._audit(version, "rolled-back", pending.by, pending.reason, epoch=route.epoch, before=leaving.version)
@@ -179,6 +186,7 @@ class Moves:
 
     async def try_waiting(self, name: str) -> None:
         """Make the moves of a policy that were waiting for the engines and may now be made."""
+        await self.store.take_turn(name)
         for version in await self.store.waiting(name):
             place, pending = await self.place(name), version.pending
             if place is None or pending is None:

@@ -127,6 +127,10 @@ class Store:
         row = (await self._session.execute(select(ROUTE).where(ROUTE.c.policy == policy))).first()
         return Route(row.epoch, row.champion, row.previous, tuple(row.load)) if row else None
 
+    async def take_turn(self, policy: str) -> None:
+        """Wait for whoever is moving the policy; the row is ours until the transaction ends."""
+        await self._session.execute(select(ROUTE.c.epoch).where(ROUTE.c.policy == policy).with_for_update())
+
     async def add_route(self, policy: str, route: Route) -> None:
         await self._session.execute(insert(ROUTE).values(policy=policy, **_columns(route)))
 

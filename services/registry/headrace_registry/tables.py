@@ -52,6 +52,7 @@ VERSION = Table(
     Column("policy_revision", Integer, nullable=False),
     Column("registered_at", WHEN, nullable=False),
     Column("champion_at", WHEN),  # when it last became champion
+    Column("champion_epoch", BigInteger),  # the route's epoch that made it so
     Column("promoted_by", Text),
     Column("promoted_because", Text),
     Column("pending", JSON(none_as_null=True)),  # a move that waits for the engines

@@ -76,6 +76,7 @@ class Agent:
         self._sequence = 0
         self._to_work = asyncio.Event()
         self._to_report = asyncio.Event()
+        self._settled = asyncio.Event()
         self.routes = Follower(
             bus, RouteChanged, prefix, lambda e: e.epoch,
             copy=settings.cache_dir / "routes.json", on_change=self._on_route,
@@ -100,9 +101,10 @@ class Agent:
             if self._seen is None:
                 await self._welcome(state)
         except (Retryable, EngineRefused) as error:
-            if self._seen is not None:
+            if self._seen is not None or not self._settled.is_set():
                 log.warning("the engine is away", error=str(error))
                 self._seen, self._problem = None, str(error)
+                self._settled.set()
                 self._to_report.set()
             return
         self._seen = state
@@ -138,7 +140,9 @@ class Agent:
             except Retryable as error:
                 log.warning("the replica is not yet as wanted", error=str(error))
             except EngineRefused as error:
-                log.error("the engine refuses", error=str(error))
+                log.error("the engine refuses", error=str(error))  # noqa: TRY400 (its words say it all)
+            if self._seen is not None and (self.routes.caught_up.is_set() or any(self.routes.values())):
+                self._settled.set()
 
     async def reconcile(self) -> None:
         """One step: load and prove what is wanted, unload what is not. Raises Retryable, EngineRefused."""
@@ -249,6 +253,9 @@ class Agent:
 
     # ---- telling ----------------------------------------------------------------------------------------------------
     async def report(self) -> None:
+        """On change and every `report_s` seconds. After a restart the last report stands until the first pass over the
+        engine is through: it still serves what it had."""
+        await self._settled.wait()
         while True:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._to_report.wait(), self._settings.report_s)

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import aiohttp
 import orjson
@@ -33,6 +33,16 @@ _MOST_TRIES = 3  # per version
 _EVENT_STREAM = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-cache"),
                  (b"x-accel-buffering", b"no")]  # fmt: skip
 _Broken = (aiohttp.ClientError, OSError, ValueError)
+
+
+class Failure(NamedTuple):
+    """Why a replica did not answer, before any byte had gone to the client."""
+
+    why: str
+    again: bool
+    """The same replica may be asked once more: a kept-alive connection may have been stale."""
+    rest: bool
+    """Ask it last for a while."""
 
 
 class UpstreamFailed(Exception):  # noqa: N818
@@ -157,9 +167,9 @@ class Exchange:
         why = "no engine is ready for it"
         for choice, fallback in self._choices():
             targets = self._fleet.targets(choice.ref, self._a.decision.route)
-            hopeless: set[str] = set()
-            for target in [*targets, *targets[:1]][:_MOST_TRIES]:  # once more: a kept-alive connection may be stale
-                if target.replica in hopeless:
+            done_with: set[str] = set()
+            for target in [*targets, *targets[:1]][:_MOST_TRIES]:
+                if target.replica in done_with:
                     continue
                 self._choice, self._fallback, self._target = choice, fallback, target
                 self._collected = Collected()
@@ -167,36 +177,41 @@ class Exchange:
                     failed = await self._ask(choice, target)
                 if failed is None:
                     return
-                why, final = failed
-                self._fleet.rest(target.replica)
-                if final:
-                    hopeless.add(target.replica)
+                why = failed.why
+                if failed.rest:
+                    self._fleet.rest(target.replica)
+                if not failed.again:
+                    done_with.add(target.replica)
         wanted = self._a.decision.choice.ref
         raise not_ready(f"{self._a.decision.route.policy}@v{wanted.version} cannot be served at the moment: {why}")
 
-    async def _ask(self, choice: Choice, target: Target) -> tuple[str, bool] | None:
-        """None when answered; else why not, and whether the same replica need not be asked again."""
+    async def _ask(self, choice: Choice, target: Target) -> Failure | None:
+        """None when answered."""
         route = self._a.decision.route
         body = {**self._a.admitted.upstream, "model": choice.ref.engine_model if choice.ref.version else route.base_model}
         path = "/v1/chat/completions" if self._a.admitted.chat else "/v1/completions"
         try:
             response = await self._session.post(target.url + path, data=orjson.dumps(body), headers=_HEADERS)
         except _Broken as error:
-            return f"{target.replica}: {error!r}", False
+            return Failure(f"{target.replica}: {error!r}", again=True, rest=True)
         try:
             if response.status == 200:
                 await (self._relay_stream(response) if self._a.admitted.wants.stream else self._relay_whole(response))
                 return None
             text = (await response.read())[:4000]
             if response.status == 404 or response.status >= 500:
-                return f"{target.replica} answered {response.status}", True
+                lost = response.status == 404  # this version only
+                return Failure(f"{target.replica} answered {response.status}", again=False, rest=not lost)
             raise _engine_refusal(response.status, text)
         except _Broken as error:
             if self._call.started:
                 raise UpstreamFailed(f"{target.replica}: {error!r}") from error
-            return f"{target.replica}: {error!r}", False
+            return Failure(f"{target.replica}: {error!r}", again=True, rest=True)
         finally:
-            response.close() if not response.content.at_eof() else response.release()
+            if response.content.at_eof():
+                response.release()
+            else:
+                response.close()  # the engine stops at once
 
     # ---- towards the client -----------------------------------------------------------------------------------------
     def headers(self) -> Headers:

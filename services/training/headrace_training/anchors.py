@@ -12,19 +12,55 @@ from peft import PeftModel
 from transformers import PreTrainedTokenizerBase
 
 EXCHANGES: tuple[tuple[str, str], ...] = (
-    ("Why is the sky blue?", "Air scatters short waves of sunlight more than long ones, so blue light reaches us from every side."),
-    ("Write a line about autumn.", "The last leaves let go one by one, and the garden learns to be quiet again."),
-    ("What is 12 times 7?", "12 times 7 is 84, because 10 times 7 is 70 and 2 times 7 is 14."),
-    ("Name three uses of copper.", "1. Electrical wires\n2. Water pipes\n3. Coins and cooking pots"),
-    ("Who wrote Don Quixote?", "Don Quixote was written by Miguel de Cervantes and first published in 1605 in Madrid."),
-    ("How do plants eat?", "Plants make sugar from water and carbon dioxide with the energy of light; this is called photosynthesis."),
-    ("Translate 'good morning' into French.", "In French, 'good morning' is 'bonjour'. It is used from the morning until the evening."),
-    ("What does a compiler do?", "A compiler reads a program in one language and writes an equivalent program in another, often machine code."),
-    ("Explain inflation.", "Inflation is a general rise of prices: the same amount of money buys fewer goods than it did a year before."),
-    ("Give me advice for a job interview.", "Read about the company, prepare two stories about your work, and ask a question of your own at the end."),
-    ("How far away is the Moon?", "On average the Moon is about 384,400 kilometres from Earth, roughly thirty times the Earth's diameter."),
-    ("What is a sonnet?", "A sonnet is a poem of fourteen lines, usually in iambic pentameter, with a fixed pattern of rhymes."),
-)  # fmt: skip
+    (
+        "Why is the sky blue?",
+        "Air scatters short waves of sunlight more than long ones, so blue light reaches us from every side.",
+    ),
+    (
+        "Write a line about autumn.",
+        "The last leaves let go one by one, and the garden learns to be quiet again.",
+    ),
+    (
+        "What is 12 times 7?",
+        "12 times 7 is 84, because 10 times 7 is 70 and 2 times 7 is 14.",
+    ),
+    (
+        "Name three uses of copper.",
+        "1. Electrical wires\n2. Water pipes\n3. Coins and cooking pots",
+    ),
+    (
+        "Who wrote Don Quixote?",
+        "Don Quixote was written by Miguel de Cervantes and first published in 1605 in Madrid.",
+    ),
+    (
+        "How do plants eat?",
+        "Plants make sugar from water and carbon dioxide with the energy of light; this is called photosynthesis.",
+    ),
+    (
+        "Translate 'good morning' into French.",
+        "In French, 'good morning' is 'bonjour'. It is used from the morning until the evening.",
+    ),
+    (
+        "What does a compiler do?",
+        "A compiler reads a program in one language and writes an equivalent program in another, often machine code.",
+    ),
+    (
+        "Explain inflation.",
+        "Inflation is a general rise of prices: the same amount of money buys fewer goods than it did a year before.",
+    ),
+    (
+        "Give me advice for a job interview.",
+        "Read about the company, prepare two stories about your work, and ask a question of your own at the end.",
+    ),
+    (
+        "How far away is the Moon?",
+        "On average the Moon is about 384,400 kilometres from Earth, roughly thirty times the Earth's diameter.",
+    ),
+    (
+        "What is a sonnet?",
+        "A sonnet is a poem of fourteen lines, usually in iambic pentameter, with a fixed pattern of rhymes.",
+    ),
+)
 
 
 class Anchors:

@@ -11,11 +11,11 @@ from peft import PeftModel
 from transformers import PreTrainedTokenizerBase
 
 from headrace_training.anchors import Anchors
+from headrace_training.core.dataset import Sample
 from headrace_training.core.faults import Diverged
 from headrace_training.core.schedule import batches, micro_batches, rate
 from headrace_training.objectives.protocol import Encode, Example, Objective, Scored
 from headrace_training.recipes import Recipe
-from headrace_training.rundir import Sample
 from headrace_training.scoring import completion_logprobs, completion_mask, longest, padded
 
 
@@ -52,7 +52,9 @@ class StepReport:
 class Learner:
     """An adapter being trained. Deterministic: same weights, samples, recipe and seed, same result."""
 
-    def __init__(self, model: PeftModel, tokenizer: PreTrainedTokenizerBase, objective: Objective, recipe: Recipe) -> None:
+    def __init__(
+        self, model: PeftModel, tokenizer: PreTrainedTokenizerBase, objective: Objective, recipe: Recipe
+    ) -> None:
         self.model, self.objective, self.recipe = model, objective, recipe
         self.pad: int = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else tokenizer.eos_token_id
         self.encode: Encode = encoder(tokenizer)
@@ -81,7 +83,12 @@ class Learner:
         for group in self.optimiser.param_groups:
             group["lr"] = learning_rate
         weight = sum(e.weight for part in parts for _, e in part)
-        loss, sums, counts, ratios = 0.0, dict[str, float](), dict[str, float](), _Ratios(recipe.mask_low, recipe.mask_high)
+        loss, sums, counts, ratios = (
+            0.0,
+            dict[str, float](),
+            dict[str, float](),
+            _Ratios(recipe.mask_low, recipe.mask_high),
+        )
         self.model.train()
         for part in parts:
             scored = self.score(part)

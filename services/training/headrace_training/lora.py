@@ -14,10 +14,9 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
+from headrace_training.core.adapter import CONFIG_KEY, adapter_config, canonical
 from headrace_training.core.faults import BadParent, RunFault
 from headrace_training.recipes import LoraShape
-
-CONFIG_KEY = "headrace.adapter_config"
 
 
 def base_folder(models: Path, base_model: str) -> Path:
@@ -32,19 +31,6 @@ def load_base(folder: Path) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """Base model and tokenizer in float32, the type that the CPU engine serves with."""
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, local_files_only=True)
     return model, AutoTokenizer.from_pretrained(folder, local_files_only=True)
-
-
-def adapter_config(shape: LoraShape, base_model: str) -> dict[str, Any]:
-    """The allow-listed part of PEFT's config: what an adapter may say of itself."""
-    return {
-        "base_model_name_or_path": base_model,
-        "bias": "none",
-        "lora_alpha": shape.alpha,
-        "peft_type": "LORA",
-        "r": shape.rank,
-        "target_modules": sorted(shape.target_modules),
-        "task_type": "CAUSAL_LM",
-    }
 
 
 def with_adapter(base: PreTrainedModel, shape: LoraShape, base_model: str, parent: Path | None) -> PeftModel:
@@ -86,6 +72,7 @@ def adapter_bytes(model: PeftModel, config: dict[str, Any]) -> bytes:
 
     One key of metadata and no second: the library writes several in no fixed order.
     """
-    weights = {name: tensor.detach().float().cpu().contiguous() for name, tensor in get_peft_model_state_dict(model).items()}
-    canonical = json.dumps(config, sort_keys=True, separators=(",", ":"))
-    return bytes(save(dict(sorted(weights.items())), metadata={CONFIG_KEY: canonical}))
+    weights = {
+        name: tensor.detach().float().cpu().contiguous() for name, tensor in get_peft_model_state_dict(model).items()
+    }
+    return bytes(save(dict(sorted(weights.items())), metadata={CONFIG_KEY: canonical(config)}))

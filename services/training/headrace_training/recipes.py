@@ -58,7 +58,7 @@ class Recipe(BaseModel):
     negative_damping: float = Field(0.3, ge=0)
     """Weight of examples with a negative advantage: an answer has one way to be liked and many to be disliked."""
     stale_share: float = Field(0.5, gt=0, le=1)
-    """Passes over samples of an earlier version than the parent, as a share of those over fresh ones, rounded up."""
+    """Passes over answers of another version than the parent, as a share of those over its own, rounded up."""
     negative_passes: int = Field(1, ge=0)
     """Passes over examples with a negative advantage."""
     min_advantage: float = Field(0.1, ge=0)
@@ -79,13 +79,17 @@ class Recipe(BaseModel):
     """Weight of the KL divergence to the base model, per token of the sampled answers."""
     demonstration_weight: float = Field(1.5, ge=0)
     """Weight of a correction's cross-entropy against a thumb with an advantage of one."""
-    demonstration_passes: int = Field(8, ge=0)
-    """Passes over corrections."""
+    demonstration_uses: int = Field(48, ge=0)
+    """Uses of corrections in a run, shared among them: a few are learned thoroughly, many cost no more."""
+    demonstration_passes: int = Field(16, ge=0)
+    """Most passes over one correction."""
     anchor_weight: float = Field(1.0, ge=0)
     """Weight of the divergence from the base model on general text."""
     anchors_per_step: int = Field(1, ge=1)
     """Anchor exchanges computed at each step, in turn."""
-    replay_events: int = Field(64, ge=0)
+    max_events: int = Field(512, ge=1)
+    """New events that one run takes, newest first; the others wait for the next one."""
+    replay_events: int = Field(32, ge=0)
     """Older corrections and liked answers that may join a run's new events, newest first."""
     max_uses: int = Field(4, ge=1)
     """Runs that one event may take part in."""

@@ -36,7 +36,11 @@ def completion_logprobs(model: PreTrainedModel, examples: Sequence[Example], pad
     attention_nl = padded([[1.0] * len(s) for s in sequences], width, device).long()
     position_nl = (attention_nl.cumsum(1) - 1).clamp(min=0)
     out = model(
-        input_ids=ids_nl, attention_mask=attention_nl, position_ids=position_nl, logits_to_keep=tail + 1, use_cache=False
+        input_ids=ids_nl,
+        attention_mask=attention_nl,
+        position_ids=position_nl,
+        logits_to_keep=tail + 1,
+        use_cache=False,
     )
     temperature_n = torch.tensor([1.0 if e.written else e.sample.temperature or 1.0 for e in examples], device=device)
     logits_ntv = out.logits[:, :-1].float() / temperature_n[:, None, None]

@@ -14,18 +14,11 @@ import time
 from pathlib import Path
 from types import FrameType
 
+from headrace_training.core.adapter import adapter_config
+from headrace_training.core.dataset import ExitReason, RunManifest, RunResult, Sample
 from headrace_training.core.faults import Cancelled, Diverged, RunFault
 from headrace_training.core.progress import summary
-from headrace_training.rundir import (
-    ADAPTER_FILE,
-    ExitReason,
-    RunManifest,
-    RunResult,
-    Sample,
-    append_line,
-    read_run,
-    write_atomically,
-)
+from headrace_training.rundir import ADAPTER_FILE, append_line, read_run, write_atomically
 
 
 class Stop:
@@ -51,7 +44,7 @@ def train(folder: Path, models: Path, stop: Stop, manifest: RunManifest, samples
     import torch
 
     from headrace_training.learner import Learner
-    from headrace_training.lora import adapter_bytes, adapter_config, base_folder, load_base, with_adapter
+    from headrace_training.lora import adapter_bytes, base_folder, load_base, with_adapter
     from headrace_training.objectives.registry import objective
 
     begun = time.perf_counter()

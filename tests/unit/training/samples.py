@@ -1,6 +1,6 @@
 """Samples for tests of the trainer."""
 
-from headrace_training.rundir import Sample
+from headrace_training.core.dataset import Sample
 
 
 def sample(n: int = 0, **fields) -> Sample:

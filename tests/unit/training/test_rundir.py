@@ -4,7 +4,8 @@ import pytest
 
 from headrace_training.core.faults import BrokenManifest
 from headrace_training.recipes import DEFAULT
-from headrace_training.rundir import AdapterRef, RunManifest, read_run, refs, write_run
+from headrace_training.core.dataset import AdapterRef, RunManifest, refs
+from headrace_training.rundir import read_run, write_run
 from tests.unit.training.samples import sample
 
 

@@ -9,7 +9,8 @@ import pytest
 from safetensors import safe_open
 
 from headrace_training.recipes import DEFAULT
-from headrace_training.rundir import ExitReason, RunManifest, RunResult, refs, write_run
+from headrace_training.core.dataset import ExitReason, RunManifest, RunResult, refs
+from headrace_training.rundir import write_run
 from headrace_training.trainer import main, out_of_memory
 from tests.unit.training import tiny
 from tests.unit.training.samples import sample

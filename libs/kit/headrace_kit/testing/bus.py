@@ -99,7 +99,8 @@ class MemoryBus:
             else:
                 async with self._broker.arrived:
                     try:
-                        await asyncio.wait_for(self._broker.arrived.wait(), 0.05)
+                        async with asyncio.timeout(0.05):
+                            await self._broker.arrived.wait()
                     except TimeoutError:
                         pass
 
@@ -121,7 +122,8 @@ class MemoryStateReader:
         if not batch:
             async with self._broker.arrived:
                 try:
-                    await asyncio.wait_for(self._broker.arrived.wait(), min(timeout_s, 0.05))
+                    async with asyncio.timeout(min(timeout_s, 0.05)):
+                        await self._broker.arrived.wait()
                 except TimeoutError:
                     pass
             batch = self._member.take()

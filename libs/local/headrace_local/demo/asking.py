@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Self
 
 import openai
 from openai.types.chat import ChatCompletion
@@ -52,7 +53,7 @@ class Assistant:
         """Requests that the client gave up on."""
         self.requests = 0
 
-    async def __aenter__(self) -> "Assistant":
+    async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -87,9 +88,7 @@ class Assistant:
                 done.reactions[_name(reaction)] += 1
                 on_answer(done)
 
-        async with asyncio.TaskGroup() as group:
-            for _ in range(self._options.in_flight):
-                group.create_task(keep_asking())
+        await asyncio.gather(*(keep_asking() for _ in range(self._options.in_flight)))
         await self.delivered()
         return done
 

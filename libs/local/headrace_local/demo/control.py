@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Self
 
 import httpx2
 
@@ -28,7 +28,7 @@ class Control:
         headers = {"authorization": f"Bearer {state.admin_token}", "x-headrace-by": BY}
         self._http = httpx2.AsyncClient(headers=headers, timeout=30)
 
-    async def __aenter__(self) -> "Control":
+    async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -37,8 +37,10 @@ class Control:
     async def apply(self, spec: Mapping[str, Any]) -> Json:
         return await self._call("PUT", f"{self._registry}/v1/policies/{self._policy}", spec)
 
-    async def push_suite(self, name: str, cases: list[Json]) -> Json:
-        return await self._call("PUT", f"{self._evaluation}/v1/suites/{name}", {"cases": cases})
+    async def push_suite(self, name: str, cases: list[Json], max_tokens: int) -> Json:
+        return await self._call(
+            "PUT", f"{self._evaluation}/v1/suites/{name}", {"cases": cases, "max_tokens": max_tokens}
+        )
 
     async def route(self) -> Json:
         return await self._call("GET", f"{self._registry}/v1/policies/{self._policy}/route")
@@ -51,10 +53,10 @@ class Control:
     async def explain(self, version: int) -> Json:
         return await self._call("GET", f"{self._registry}/v1/versions/{self._policy}/{version}")
 
-    async def runs(self) -> list[Json]:
-        """Training runs of the policy, newest first."""
+    async def runs(self) -> tuple[list[Json], str]:
+        """Training runs of the policy, newest first, and what the next one waits for."""
         found = await self._call("GET", f"{self._training}/v1/runs?policy={self._policy}")
-        return list(found["data"])
+        return list(found["runs"]), next((p["because"] for p in found["policies"]), "it does not know the policy yet")
 
     async def roll_back(self, reason: str) -> Json:
         body = {"by": BY, "reason": reason}

@@ -1,6 +1,6 @@
 """What the demo found out, as values, and the same as JSON."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -8,7 +8,7 @@ USD_PER_MILLION_IN = 0.10
 USD_PER_MILLION_OUT = 0.40
 PRICES = (
     f"tokens of the held-out questions and answers at {USD_PER_MILLION_IN:.2f} USD per million in and "
-    f"{USD_PER_MILLION_OUT:.2f} USD per million out (a hosted small model's usual price), divided by the answers that "
+    f"{USD_PER_MILLION_OUT:.2f} USD per million out (an example price), divided by the answers that "
     "users like"
 )
 
@@ -107,7 +107,7 @@ class Facts:
     """After each round: feedback so far, and the share of that round's answers that their users liked."""
     curve: list[Measurement] = field(default_factory=list)
     versions: list[VersionFacts] = field(default_factory=list)
-    stages_s: Counter[str] = field(default_factory=Counter)
+    stages_s: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     rollback: Rollback | None = None
     questions: tuple[str, ...] = ()
     """The held-out ones."""

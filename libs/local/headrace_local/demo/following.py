@@ -46,10 +46,14 @@ def step_of(row: Json) -> str:
     return f"{row['state']}, verdict {row['verdict']}"
 
 
-async def follow(control: Control, after: int, training_s: float, gate_s: float, on_step: OnStep) -> Followed:
-    """Wait for the first version newer than `after` and its outcome. Raises DemoError where time runs out."""
+async def follow(
+    control: Control, after: int, known_runs: set[str], training_s: float, gate_s: float, on_step: OnStep
+) -> Followed:
+    """Wait for the first version newer than `after` and its outcome; `known_runs` are those of earlier rounds.
+
+    Raises DemoError where time runs out.
+    """
     began = time.monotonic()
-    known_runs = {run["run_id"] for run in await control.runs() if run["state"] in (*ENDED_BADLY, "completed")}
     row = await _registered(control, after, training_s, known_runs, on_step)
     trained = time.monotonic()
     if isinstance(row, str):
@@ -75,22 +79,24 @@ async def _registered(
         newer = [r for r in await control.versions() if r["version"] > after]
         if newer:
             return min(newer, key=lambda r: int(r["version"]))
-        runs = [run for run in await control.runs() if run["run_id"] not in known_runs]
+        found, because = await control.runs()
+        runs = [run for run in found if run["run_id"] not in known_runs]
         ended = next((run for run in runs if run["state"] in ENDED_BADLY), None)
         if ended is not None:
-            return f"{ended['state']}: {ended.get('error') or 'no reason given'}"
+            return f"{ended['state']}: {ended['reason'] or 'no reason given'}"
         if time.monotonic() - began > patience_s:
             raise DemoError(
-                f"No new version after {patience_s:.0f} s: the log of the training service says what it waits for."
+                f"No new version after {patience_s:.0f} s, the trainer says: {because}. Its log may say more."
             )
-        on_step(*_training_step(runs))
+        on_step(*_training_step(runs, because))
         await asyncio.sleep(POLL_S)
 
 
-def _training_step(runs: list[Json]) -> tuple[str, float | None]:
+def _training_step(runs: list[Json], because: str) -> tuple[str, float | None]:
     if not runs:
-        return "the trainer waits for its trigger", None
-    step, steps = runs[0].get("step"), runs[0].get("steps")
+        return f"training waits: {because}", None
+    progress = runs[0]["progress"] or {}
+    step, steps = progress.get("step"), progress.get("steps")
     if step is None or not steps:
-        return f"run {runs[0]['state']}", None
-    return f"run {runs[0]['state']}, step {step} of {steps}", step / steps
+        return f"training: {runs[0]['state']}", None
+    return f"training: step {step} of {steps}", step / steps

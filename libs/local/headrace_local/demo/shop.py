@@ -1,6 +1,6 @@
 """An online shop's support desk: what its customers ask about, and how they would have answered themselves.
 
-Eight intents times twenty-one items. Sixteen items are asked about by users (and held out); the other five are the
+Eight intents times twenty-six items. Sixteen items are asked about by users (and held out); the other ten are the
 company's own, for its private suite.
 """
 
@@ -95,5 +95,8 @@ ITEMS = (
 )
 """What users ask about."""
 
-OTHER_ITEMS = ("umbrella", "suitcase", "mattress", "printer", "guitar")
+OTHER_ITEMS = (
+    *("umbrella", "suitcase", "mattress", "printer", "guitar"),
+    *("helmet", "heater", "tripod", "curtain", "stroller"),
+)
 """What only the private suite asks about."""

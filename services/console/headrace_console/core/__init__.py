@@ -1,0 +1,1 @@
+"""What the page shows, computed from rows: values in, values out."""

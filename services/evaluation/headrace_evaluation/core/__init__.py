@@ -1,0 +1,1 @@
+"""Decisions of the gate: values in, values out."""

@@ -47,10 +47,10 @@ class Route:
         )
 
 
-def way_back(retired: Iterable[tuple[int, float]], *, until: float, leaving: Iterable[int]) -> int | None:
+def way_back(retired: Iterable[tuple[int, int]], *, until: int, leaving: Iterable[int]) -> int | None:
     """The newest champion from before `until` that is not among `leaving`; None where there is none.
 
-    `retired` are (version, time when it last became champion) of versions in state retired; times in seconds.
+    `retired` are (version, epoch that last made it champion) of versions in state retired.
     """
     left = set(leaving)
     candidates = [(since, version) for version, since in retired if version not in left and since <= until]

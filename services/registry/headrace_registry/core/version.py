@@ -30,6 +30,7 @@ class Version:
     policy_revision: int
     registered_at: datetime
     champion_at: datetime | None = None
+    champion_epoch: int | None = None
     promoted_by: str | None = None
     promoted_because: str | None = None
     pending: Pending | None = None

@@ -1,0 +1,1 @@
+"""The join and the reward: pure."""

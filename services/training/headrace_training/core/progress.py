@@ -11,5 +11,7 @@ def summary(rows: Sequence[dict[str, float]]) -> dict[str, float]:
     """Means over the run of what fluctuates, and the last quarter's mean of what moves in one direction."""
     tail = rows[-max(1, len(rows) // 4) :]
     result = {name: fmean(row[name] for row in rows) for name in MEAN}
-    result.update({name: fmean(row[name] for row in tail if name in row) for name in LAST if any(name in r for r in tail)})
+    result.update(
+        {name: fmean(row[name] for row in tail if name in row) for name in LAST if any(name in r for r in tail)}
+    )
     return {**result, "grad_norm_max": max(row["grad_norm"] for row in rows)}

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Sequence
+from itertools import pairwise
 
 
 def batches(passes: Sequence[int], size: int, seed: int) -> list[list[int]]:
@@ -11,14 +12,14 @@ def batches(passes: Sequence[int], size: int, seed: int) -> list[list[int]]:
     so what is used less often comes early. Batches of one pass differ in size by one at most, so that no step is
     made of a single leftover.
     """
-    chooser = random.Random(seed)
+    chooser = random.Random(seed)  # noqa: S311 (a shuffle)
     result = []
     for turn in range(max(passes, default=0)):
         order = [i for i, count in enumerate(passes) if count > turn]
         chooser.shuffle(order)
         parts = -(-len(order) // size)
         bounds = [round(k * len(order) / parts) for k in range(parts + 1)]
-        result += [order[low:high] for low, high in zip(bounds, bounds[1:], strict=False)]
+        result += [order[low:high] for low, high in pairwise(bounds)]
     return result
 
 
@@ -29,7 +30,7 @@ def micro_batches(batch: Sequence[int], lengths: Sequence[int], size: int) -> li
 
 
 def rate(step: int, steps: int, peak: float, warmup: int, final: float) -> float:
-    """Learning rate of step `step` (from 0) of `steps`: up over `warmup` steps, then down to `final` × peak."""
+    """Learning rate of step `step` (from 0) of `steps`: up over `warmup` steps, then down to `final` of the peak."""
     if step < warmup:
         return peak * (step + 1) / (warmup + 1)
     rest = max(1, steps - 1 - warmup)

@@ -16,9 +16,9 @@ from collections.abc import Sequence
 import torch
 
 from headrace_training.core.baseline import baselines
+from headrace_training.core.dataset import Sample
 from headrace_training.objectives.protocol import Encode, Example, Loss, Scored
 from headrace_training.recipes import Recipe
-from headrace_training.rundir import Sample
 
 
 class LoggedPolicyGradient:
@@ -31,6 +31,8 @@ class LoggedPolicyGradient:
         """Liked and disliked answers with their advantage, then corrections."""
         recipe = self.recipe
         result = []
+        corrections = sum(s.demonstration is not None for s in samples)
+        corrected = max(1, min(recipe.demonstration_passes, round(recipe.demonstration_uses / max(1, corrections))))
         for sample, baseline in zip(samples, baselines(samples, recipe.baseline_strength), strict=True):
             if sample.reward is not None and sample.weight > 0:
                 advantage = max(-recipe.max_advantage, min(recipe.max_advantage, sample.reward - baseline))
@@ -41,12 +43,12 @@ class LoggedPolicyGradient:
                     tokens, logprobs = sample.completion_token_ids, sample.logprobs
                     result.append(Example(sample, tokens, logprobs, advantage, sample.weight * factor, passes))
             if sample.demonstration is not None and recipe.demonstration_passes and recipe.demonstration_weight:
-                weight, passes = recipe.demonstration_weight, self.passes(sample, recipe.demonstration_passes)
-                result.append(Example(sample, encode(sample.demonstration), None, 0.0, weight, passes))
+                weight = recipe.demonstration_weight
+                result.append(Example(sample, encode(sample.demonstration), None, 0.0, weight, corrected))
         return result
 
     def passes(self, sample: Sample, fresh: int) -> int:
-        """Passes over a sample, fewer where it was answered by an earlier version than the one being continued."""
+        """Passes over an answer, fewer where it is of an earlier version than the one being continued."""
         return math.ceil(fresh * self.recipe.stale_share) if sample.staleness else fresh
 
     def loss(self, scored: Scored, batch_weight: float, typical_length: float) -> Loss:
@@ -58,13 +60,10 @@ class LoggedPolicyGradient:
         length_n = scored.mask_nt.sum(1)
 
         scale_n = weight_n / batch_weight
-        policy_n = torch.where(
-            sampled_n,
-            self.policy_loss(scored.logp_nt, scored.behaviour_nt, advantage_n, scored.mask_nt)
-            / length_n.clamp(min=typical_length)
-            * torch.clamp(2 * typical_length / length_n, max=1.0),
-            0.0,
-        )
+        # Unbiased by length up to the typical one; above it an answer counts as one, and less where it is very long.
+        per_token_n = torch.clamp(2 * typical_length / length_n, max=1.0) / length_n.clamp(min=typical_length)
+        gain_n = self.policy_loss(scored.logp_nt, scored.behaviour_nt, advantage_n, scored.mask_nt)
+        policy_n = torch.where(sampled_n, gain_n * per_token_n, 0.0)
         written_n = torch.where(sampled_n, 0.0, -(scored.logp_nt * scored.mask_nt).sum(1) / length_n)
         kl_n = torch.where(
             sampled_n, reverse_kl(scored.logp_nt, scored.base_nt, scored.behaviour_nt, scored.mask_nt) / length_n, 0.0
@@ -80,7 +79,7 @@ class LoggedPolicyGradient:
     def policy_loss(
         self, logp_nt: torch.Tensor, behaviour_nt: torch.Tensor, advantage_n: torch.Tensor, mask_nt: torch.Tensor
     ) -> torch.Tensor:
-        """Sum over tokens of −w·A·log π, with w a constant: shape [n].
+        """Sum over tokens of -w·A·log π, with w a constant: shape [n].
 
         Where the policy has not moved, w is 1 and this is REINFORCE.
         """

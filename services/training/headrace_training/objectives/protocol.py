@@ -10,8 +10,8 @@ from typing import Protocol
 
 import torch
 
+from headrace_training.core.dataset import Sample
 from headrace_training.recipes import Recipe
-from headrace_training.rundir import Sample
 
 Encode = Callable[[str], tuple[int, ...]]
 """Text of an answer → its token ids with the end token, as the engine would have sampled it."""

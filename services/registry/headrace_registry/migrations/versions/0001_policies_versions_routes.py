@@ -55,6 +55,7 @@ def upgrade() -> None:
         sa.Column("policy_revision", sa.Integer, nullable=False),
         sa.Column("registered_at", WHEN, nullable=False),
         sa.Column("champion_at", WHEN),
+        sa.Column("champion_epoch", sa.BigInteger),
         sa.Column("promoted_by", sa.Text),
         sa.Column("promoted_because", sa.Text),
         sa.Column("pending", sa.JSON),

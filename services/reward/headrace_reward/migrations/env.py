@@ -1,0 +1,4 @@
+from headrace_kit.migrate import run_env
+from headrace_reward.tables import METADATA
+
+run_env(METADATA)
