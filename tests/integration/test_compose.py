@@ -14,6 +14,8 @@ import pytest
 import yaml
 from pydantic_settings import BaseSettings
 
+from headrace_local.known_key import KnownKeySettings
+
 ROOT = Path(__file__).resolve().parents[2]
 FILE = ROOT / "docker-compose.yml"
 CLIENT = Path(sys.executable).with_name("docker-compose")
@@ -33,10 +35,15 @@ OURS = re.compile(r"^(HEADRACE|GATEWAY|AGENT|FEEDBACK|REWARD|TRAINING|REGISTRY|E
 FERNET_KEY = "c2l4dGVlbi1ieXRlcy0tLXNpeHRlZW4tYnl0ZXMtLS0="
 
 
+def example():
+    lines = [line.partition("=") for line in (ROOT / ".env.example").read_text().splitlines() if line[:1].isupper()]
+    return {name: value for name, _, value in lines}
+
+
 def secrets():
     """A filled .env: each variable of .env.example that has no value gets one."""
-    lines = [line.partition("=") for line in (ROOT / ".env.example").read_text().splitlines() if line[:1].isupper()]
-    return {name: value or (FERNET_KEY if "EVALUATION" in name else "0123456789abcdef01234567") for name, _, value in lines}
+    special = {"EVALUATION_KEY": FERNET_KEY, "HEADRACE_API_KEY": "hr_abcd1234_0123456789abcdef01234567"}
+    return {name: value or special.get(name, "0123456789abcdef01234567") for name, value in example().items()}
 
 
 def compose(*arguments, env=None):
@@ -80,7 +87,7 @@ def test_the_real_client_accepts_every_profile(profile):
     assert engines == (["vllm"] if profile == "cpu" else ["vllm-gpu"])
 
 
-@pytest.mark.parametrize("missing", [name for name, value in secrets().items() if value == secrets()["POSTGRES_PASSWORD"]])
+@pytest.mark.parametrize("missing", [name for name in secrets() if not example()[name]])
 def test_a_missing_secret_is_named_with_the_mend(missing):
     done = compose("--profile", "cpu", "config", env={k: v for k, v in secrets().items() if k != missing})
     assert done.returncode != 0
@@ -91,8 +98,9 @@ def test_a_missing_secret_is_named_with_the_mend(missing):
 def test_every_variable_that_compose_sets_is_one_that_a_settings_class_reads(profile):
     read = {name for cls in shared() for name in variables(cls)}
     for service, spec in config(profile)["services"].items():
-        package = PACKAGES.get(service)
-        known = read | {name for cls in (settings_classes(package) if package else []) for name in variables(cls)}
+        own = settings_classes(PACKAGES[service]) if service in PACKAGES else []
+        own += [KnownKeySettings] if service == "key" else []
+        known = read | {name for cls in own for name in variables(cls)}
         unread = {name for name in spec.get("environment", {}) if OURS.match(name)} - known
         assert not unread, f"{service} sets what nobody reads: {sorted(unread)}"
 

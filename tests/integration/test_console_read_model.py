@@ -106,8 +106,8 @@ async def test_a_page_with_data_names_every_number_with_its_n(database_url, even
             for tally in (line["reward"], line["answers"]):
                 if tally and tally["n"]:
                     assert f"n={tally['n']}" in html
-        assert html.count("<svg") == 3
-        assert html.count("data-chart=") == 3
+        assert html.count("<svg") == 4
+        assert html.count("data-chart=") == 4
         assert "v2 answers" in html
         assert "headrace explain support@v2" in html
         assert "proved here: v2, v4" in html

@@ -6,6 +6,7 @@ import io
 import json
 import socket
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import pytest
 import uvicorn
@@ -27,26 +28,26 @@ from headrace_local.demo.users import Habits
 from headrace_local.demo.world import shop_world
 from headrace_schemas import PolicySpec
 
-WORLD = shop_world()
+WORLD = replace(shop_world(), held_out=shop_world().held_out[:10])
 ANSWERS = {q.text: q.answers[0] for q in (*WORLD.users, *WORLD.held_out, *WORLD.suite)}
 
 
 class Company:
-    """Gateway, registry, evaluation and training in one: each 32 pieces of feedback make a version that is `skill` good."""
+    """Gateway, registry, evaluation and training in one: each 8 pieces of feedback make a version that is `skill` good."""
 
-    def __init__(self, skills=(0.0, 0.3, 0.9), held=(), fails=0):
+    def __init__(self, skills=(0.0, 0.3, 1.0), held=(), fails=0):
         self.skills, self.held, self.fails = skills, held, fails
         self.champion, self.previous, self.versions = 0, None, []
         self.feedback, self.requests, self.policy, self.cases, self.runs = [], [], None, None, []
-        self.trained_on = 0
+        self.trained_on = self.asked_whether_ready = 0
 
     def says(self, version, question):
         lot = int(hashlib.sha256(question.encode()).hexdigest(), 16) % 1000 / 1000
         return ANSWERS[question] if lot < self.skills[version] else "Thank you for asking!\n1. Please\n2. wait."
 
     def learn(self):
-        while len(self.feedback) - self.trained_on >= 32:
-            self.trained_on += 32
+        while len(self.feedback) - self.trained_on >= 8:
+            self.trained_on += 8
             number = len(self.versions) + 1
             if number >= len(self.skills):
                 self.runs.insert(0, {"run_id": f"r{number}-{self.trained_on}", "state": "failed", "reason": "out of memory", "progress": None})
@@ -114,6 +115,10 @@ class Company:
         self.champion = (await request.json())["version"]
         return JSONResponse({"status": "done"})
 
+    async def ready(self, _):
+        self.asked_whether_ready += 1
+        return JSONResponse({}, 503 if self.asked_whether_ready < 3 else 200)
+
     async def list_runs(self, _):
         return JSONResponse({"runs": self.runs, "policies": [{"because": "waits"}]})
 
@@ -124,7 +129,7 @@ class Company:
             Route(one, self.apply, methods=["PUT"]), Route("/v1/suites/{name}", self.suite, methods=["PUT", "POST"]),
             Route(f"{one}/versions", self.list_versions), Route("/v1/versions/support/{version:int}", self.explain),
             Route(f"{one}/rollback", self.roll_back, methods=["POST"]), Route(f"{one}/promote", self.promote, methods=["POST"]),
-            Route("/v1/runs", self.list_runs),
+            Route("/v1/runs", self.list_runs), Route("/health/ready", self.ready),
         ])  # fmt: skip
 
 
@@ -156,7 +161,7 @@ async def open_for_business(company, tmp_path):
 
 
 async def demo(company, tmp_path, **chosen):
-    options = DemoOptions(**({"events": 128, "seed": 5} | chosen))
+    options = DemoOptions(**({"events": 32, "seed": 5, "per_round": 8} | chosen))
     out = io.StringIO()
     facts = Facts("shop", WORLD.style.in_words(), options.seed, options.target, options.events, questions=tuple(q.text for q in WORLD.held_out))
     async with open_for_business(company, tmp_path) as place:
@@ -176,10 +181,10 @@ async def test_users_teach_the_company_until_they_are_satisfied_and_the_old_answ
     company = Company()
     facts, shown = await demo(company, tmp_path)
     assert [m.version for m in facts.curve] == [0, 1, 2]
-    assert [m.events for m in facts.curve] == [0, 32, 64]
+    assert [m.events for m in facts.curve] == [0, 8, 16]
     assert facts.reached
-    assert facts.events_to_target() == 64
-    assert (facts.failed_requests, facts.events) == (0, 64)
+    assert facts.events_to_target() == 16
+    assert (facts.failed_requests, facts.events) == (0, 16)
     assert facts.rollback.to_version == 1
     assert facts.rollback.same == 3
     assert company.champion == 1
@@ -192,10 +197,10 @@ async def test_users_teach_the_company_until_they_are_satisfied_and_the_old_answ
 async def test_each_round_gives_exactly_as_much_feedback_as_starts_a_run_and_says_nothing_of_the_style(tmp_path):
     company = Company()
     facts, _ = await demo(company, tmp_path)
-    assert len(company.feedback) == 64
+    assert len(company.feedback) == 16
     assert {item["metric_name"] for item in company.feedback} == {"accepted", "demonstration"}
-    assert facts.reactions.total() - facts.reactions["silence"] == 64
-    assert facts.reactions["silence"] > 64
+    assert facts.reactions.total() - facts.reactions["silence"] == 16
+    assert facts.reactions["silence"] > 16
     PolicySpec.model_validate(company.policy)
     assert "words" not in json.dumps(company.policy)
 
@@ -213,16 +218,16 @@ async def test_held_out_and_suite_questions_never_get_feedback_and_are_kept_out_
 
 
 async def test_a_held_version_is_told_and_measured_no_second_time(tmp_path):
-    facts, shown = await demo(Company(skills=(0.0, 0.1, 0.9), held=(1,)), tmp_path)
+    facts, shown = await demo(Company(skills=(0.0, 0.1, 1.0), held=(1,)), tmp_path)
     assert [v.outcome for v in facts.versions] == ["held", "promoted"]
-    assert [(m.events, m.version) for m in facts.curve] == [(0, 0), (64, 2)]
+    assert [(m.events, m.version) for m in facts.curve] == [(0, 0), (16, 2)]
     assert facts.rollback.to_version == 0
     assert "held" in shown
 
 
 async def test_the_demo_ends_when_the_events_are_used_up(tmp_path):
-    facts, _ = await demo(Company(skills=(0.0, 0.1, 0.2, 0.3)), tmp_path, events=70)
-    assert (facts.events, facts.reached, facts.events_to_target()) == (64, False, None)
+    facts, _ = await demo(Company(skills=(0.0, 0.1, 0.2, 0.3)), tmp_path, events=19)
+    assert (facts.events, facts.reached, facts.events_to_target()) == (16, False, None)
     assert len(facts.curve) == 3
 
 

@@ -1,129 +1,19 @@
 """The gateway over real HTTP, with the official OpenAI client, a fake engine, and the bus in memory or away."""
 
 import asyncio
-import contextlib
 import time
-from datetime import UTC, datetime
 
 import aiohttp
 import openai
 import orjson
 import pytest
-import uvicorn
 from aiohttp import web
 
 from headrace_kit.errors import Retryable
-from headrace_kit.records import decode, encode
-from headrace_kit.settings import KafkaSettings, ProcessSettings, TopicSettings
-from headrace_kit.testing import MemoryBroker, MemoryBus
-from headrace_schemas import AdapterObserved, InferenceCompleted, KeyChanged, RouteChanged, topic_of
-from headrace_schemas.base import VersionRef
+from headrace_schemas import InferenceCompleted, topic_of
 from headrace_schemas.ids import episode_of, is_inference_id
-from headrace_schemas.keys import hash_secret
-from headrace_schemas.release import AdapterState
-from headrace_schemas.traffic import EngineFacts
-from headrace_serving.app import build_gateway
-from headrace_serving.settings import GatewaySettings, PlacesSettings, ServingPlatform
 from headrace_serving.testing import FakeEngine, adapter_file
-
-NOW = datetime(2026, 1, 1, tzinfo=UTC)
-BASE = "fake-base"
-SECRET = "s" * 40
-FACTS = EngineFacts(base_model=BASE, engine_version="x", dtype="float32", chat_template_hash="t", tokenizer_hash="k")
-
-
-def ref(version, digest="a"):
-    name = f"support@v{version}-{digest * 12}"
-    return VersionRef(version=version, digest=digest * 64, object_key="k", size_bytes=1, engine_model=name)
-
-
-V0 = VersionRef(version=0, engine_model=BASE)
-
-
-def route(epoch=1, champion=V0, **more):
-    return RouteChanged(occurred_at=NOW, policy="support", base_model=BASE, epoch=epoch, champion=champion, **more)
-
-
-def key(prefix, *scopes, **more):
-    return KeyChanged(
-        occurred_at=NOW, prefix=prefix, salt="00ff", hash=hash_secret("00ff", SECRET), scopes=scopes, **more
-    )
-
-
-def observed(engine, *refs, sequence=1, replica="r1", healthy=True):
-    return AdapterObserved(
-        occurred_at=NOW, replica=replica, sequence=sequence, url=engine.url, healthy=healthy, base_model=BASE,
-        engine=FACTS,
-        adapters=tuple(
-            AdapterState(policy="support", version=r.version, digest=r.digest, engine_model=r.engine_model, state="ready")
-            for r in refs
-        ),
-    )
-
-
-def settings(folder, **more):
-    return GatewaySettings(data_dir=folder, **more)
-
-
-def platform(feedback_url="http://127.0.0.1:9"):
-    return ServingPlatform(
-        kafka=KafkaSettings(bootstrap="127.0.0.1:1"),
-        topics=TopicSettings(),
-        process=ProcessSettings(admin_token="an-admin-token-of-length"),
-        places=PlacesSettings(feedback_url=feedback_url, models_dir=None),
-    )
-
-
-class Gateway:
-    """A gateway on a real port, and what it has recorded."""
-
-    def __init__(self, broker, service, url):
-        self.broker, self.service, self.url = broker, service, url
-
-    def client(self, prefix="abcdefgh", **more):
-        return openai.AsyncOpenAI(
-            base_url=f"{self.url}/v1", api_key=f"hr_{prefix}_{SECRET}", max_retries=0, timeout=20, **more
-        )
-
-    async def records(self, count=1):
-        async with asyncio.timeout(10):
-            while len(found := self.broker.all(topic_of(InferenceCompleted).name())) < count:
-                await asyncio.sleep(0.01)
-        await asyncio.sleep(0.05)
-        assert len(self.broker.all(topic_of(InferenceCompleted).name())) == len(found)
-        return [decode(r, InferenceCompleted) for r in found]
-
-    async def tell(self, *events):
-        await self.broker.append([encode(e, topic=topic_of(type(e)).name(), source="test") for e in events])
-        await asyncio.sleep(0.15)
-
-
-@contextlib.asynccontextmanager
-async def serving(app):
-    """An ASGI app on a free port."""
-    server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, log_level="warning", lifespan="off"))
-    task = asyncio.create_task(server.serve())
-    while not server.started:
-        await asyncio.sleep(0.005)
-    try:
-        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
-    finally:
-        server.should_exit = True
-        await task
-
-
-@contextlib.asynccontextmanager
-async def gateway(folder, *events, bus=None, feedback_url="http://127.0.0.1:9", **more):
-    broker = MemoryBroker(partitions=1)
-    await broker.append([encode(e, topic=topic_of(type(e)).name(), source="test") for e in events])
-    service = build_gateway(settings(folder, **more), platform(feedback_url), bus=bus or MemoryBus(broker))
-    await service.start()
-    async with serving(service.app) as url:
-        async with asyncio.timeout(5), aiohttp.ClientSession() as http:
-            while events and (await http.get(f"{url}/health/ready")).status != 200:
-                await asyncio.sleep(0.01)
-        yield Gateway(broker, service, url)
-    await service.stop()
+from tests.integration.serving_world import BASE, FACTS, SECRET, gateway, key, observed, ref, route
 
 
 @pytest.fixture

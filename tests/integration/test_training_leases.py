@@ -2,16 +2,20 @@
 
 import asyncio
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
+from sqlalchemy import func, update
 
 from headrace_kit.errors import Fenced
+from headrace_schemas.base import VersionRef
 from headrace_training.core.dataset import ExitReason, RunResult
 from headrace_training.core.run import ATTEMPTS
 from headrace_training.rundir import read_run, write_atomically
 from headrace_training.settings import TrainingSettings
 from headrace_training.store import Store
-from headrace_training.testing import FakeTrainer
+from headrace_training.tables import FENCING, RUN
+from headrace_training.worker import Worker
 from tests.integration.training_world import World, policy, route, running, trajectory
 
 
@@ -60,16 +64,13 @@ async def due(world):
     await world.send(policy(events=2), route(), trajectory(0), trajectory(1))
 
 
-async def take_away(world, service):
+async def take_away(service):
     """What the queue does when a lease has run out: somebody else gets the run, with a larger token."""
     async with service.unit_of_work() as work:
-        (run,) = await Store(work.session).runs(None, 1)
-        from sqlalchemy import update
-
-        from headrace_training.tables import FENCING, RUN
-
-        await work.session.execute(update(RUN).values(fencing_token=FENCING.next_value(), owner="another"))
-        return run
+        until = func.now() + timedelta(hours=1)
+        await work.session.execute(
+            update(RUN).values(fencing_token=FENCING.next_value(), owner="another", lease_until=until)
+        )
 
 
 async def test_a_worker_that_lost_its_lease_ends_its_trainer_and_publishes_nothing(world):
@@ -77,7 +78,7 @@ async def test_a_worker_that_lost_its_lease_ends_its_trainer_and_publishes_nothi
     async with running(world.service(trainer)) as service:
         await due(world)
         await asyncio.wait_for(trainer.started.wait(), 10)
-        await take_away(world, service)
+        await take_away(service)
         await world.until(lambda: trainer.cancelled)
         (run,) = await world.runs(service)
         assert run.owner == "another"
@@ -89,11 +90,11 @@ async def test_each_write_of_an_old_claim_is_refused(world):
     async with running(world.service(trainer, TrainingSettings(work_dir=world.settings.work_dir, lease_s=60.0))) as service:
         await due(world)
         await asyncio.wait_for(trainer.started.wait(), 10)
-        await take_away(world, service)
+        await take_away(service)
         (now,) = await world.runs(service)
         old = replace(now, fencing_token=now.fencing_token - 1)
         for write in (
-            lambda store: store.renew(old, world_lease(), None),
+            lambda store: store.renew(old, timedelta(seconds=1), None),
             lambda store: store.release(old, counts=False),
             lambda store: store.freeze(old, ("0" * 64, "key"), [], ""),
             lambda store: store.finish(old, ExitReason.COMPLETED, now.created_at),
@@ -104,44 +105,26 @@ async def test_each_write_of_an_old_claim_is_refused(world):
         assert await world.runs(service) == [now]
 
 
-def world_lease():
-    from datetime import timedelta
-
-    return timedelta(seconds=1)
-
-
 async def test_a_run_whose_worker_died_is_taken_up_with_the_same_dataset_and_ends_in_one_checkpoint(world):
-    stuck = world.service(Endless())
-    await stuck.start()
-    await due(world)
-    await world.until(lambda: any(k.startswith("manifests/") for k in world.objects.objects))
-    for task in stuck._running.values():  # as kill -9 does: nothing is given back
-        if "worker" in task.get_name():
-            worker = task
-    async with running(world.service(FakeTrainer(), TrainingSettings(work_dir=world.settings.work_dir, workers=0))) as other:
-        (before,) = await world.until(lambda: settled(world, other))
-        async with other.unit_of_work() as work:
-            from sqlalchemy import func, text, update
-
-            from headrace_training.tables import RUN
-
-            # The dead worker's last renewal was long ago, and it will make no other.
-            await work.session.execute(update(RUN).values(owner="dead", fencing_token=before.fencing_token + 0))
-            await work.session.execute(text("UPDATE run SET lease_until = now() - interval '1 minute'"))
+    idle = TrainingSettings(work_dir=world.settings.work_dir, workers=0, look_every_s=0.02)
+    async with running(world.service(settings=idle)) as service:
+        await due(world)
+        await world.until(lambda: world.runs(service))
+        # A worker gets as far as training and is heard of no more, as after kill -9.
+        async with service.unit_of_work() as work:
+            claimed = await Store(work.session).claim("dead", work.now, timedelta(seconds=0.5))
+        dead = Worker("dead", service, world.objects, Endless(), idle)
+        before, _, _ = await dead.dataset(claimed)
+        await world.send(trajectory(1, revision=2, reward=0.0))
         async with running(world.service()):
             saved = (await world.until(world.checkpoints))[0]
-        (after,) = await world.runs(other)
+        (after,) = await world.runs(service)
         assert after.state == ExitReason.COMPLETED
-        assert after.fencing_token > before.fencing_token
+        assert after.fencing_token == saved.fencing_token > before.fencing_token
         assert (after.attempts, saved.manifest_digest) == (2, before.manifest_digest)
-    await stuck.stop()
-    assert worker.done()
+        with pytest.raises(Fenced):
+            await dead.renew(before, None)
     assert len(world.checkpoints()) == 1
-
-
-async def settled(world, service):
-    runs = await world.runs(service)
-    return runs if runs and runs[0].manifest_key else []
 
 
 async def test_a_worker_that_is_stopped_gives_its_run_back_at_once(world):
@@ -188,8 +171,6 @@ async def ended(world, service):
 
 
 async def test_a_parent_that_is_gone_ends_the_run_in_a_sentence(world):
-    from headrace_schemas.base import VersionRef
-
     gone = VersionRef(version=4, digest="4" * 64, object_key="adapters/gone", size_bytes=1, engine_model="support@v4-444444444444")
     async with running(world.service()) as service:
         await world.send(policy(events=1), route(champion=gone), trajectory(0))

@@ -5,12 +5,15 @@ HTTP is real, on loopback: apps, the gateway and the evaluation service talk to 
 
 import asyncio
 import contextlib
+import secrets
 from pathlib import Path
 
+import asyncpg
 import httpx2
 import pytest
 import uvicorn
 from openai import AsyncOpenAI
+from sqlalchemy.engine import make_url
 
 import headrace_evaluation.app
 import headrace_feedback.app
@@ -100,10 +103,10 @@ class Loop:
                 )
             case "evaluation":
                 settings = EvaluationSettings(
-                    key="MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=", api_key=JUDGE_KEY,
-                    gateway_url=self.url("gateway"), look_every_s=0.05,
+                    key="MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=", api_key=JUDGE_KEY, poll_s=0.05
                 )
-                return headrace_evaluation.app.build(settings, self.platform, bus=self.bus())
+                places = headrace_evaluation.settings.PlacesSettings(gateway_url=self.url("gateway"))
+                return headrace_evaluation.app.build(settings, self.platform, places, bus=self.bus())
             case "gateway":
                 settings = GatewaySettings(data_dir=self.folder / "gateway")
                 return headrace_serving.app.build_gateway(settings, self.serving, bus=self.bus())
@@ -193,12 +196,36 @@ def suite(cases: int = 24) -> dict:
     }
 
 
+@pytest.fixture(scope="session")
+def migrated(postgres_url):
+    """A database with every service's schema, to copy from."""
+
+    async def make() -> str:
+        admin = await asyncpg.connect(postgres_url)
+        await admin.execute("CREATE DATABASE migrated")
+        await admin.close()
+        url = make_url(postgres_url).set(database="migrated").render_as_string(hide_password=False)
+        for name in STATEFUL:
+            await upgrade(url, f"headrace_{name}")
+        return "migrated"
+
+    return asyncio.run(make())
+
+
 @pytest.fixture
-async def loop(tmp_path, database_url):
-    for name in STATEFUL:
-        await upgrade(database_url, f"headrace_{name}")
+async def database(postgres_url, migrated):
+    name = f"loop{secrets.token_hex(5)}"
+    admin = await asyncpg.connect(postgres_url)
+    await admin.execute(f'CREATE DATABASE "{name}" TEMPLATE {migrated}')
+    yield make_url(postgres_url).set(database=name).render_as_string(hide_password=False)
+    await admin.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
+    await admin.close()
+
+
+@pytest.fixture
+async def loop(tmp_path, database):
     async with FakeEngine() as engine:
-        world = Loop(tmp_path, database_url, engine)
+        world = Loop(tmp_path, database, engine)
         try:
             await world.start(*STATEFUL, "gateway", "agent")
             for secret, scopes in ((KEY, ["inference", "feedback"]), (JUDGE_KEY, ["evaluate"])):

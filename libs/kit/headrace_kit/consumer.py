@@ -153,7 +153,7 @@ class Consumer:
                     return True
                 except (Retryable, Fenced) as error:
                     log.warning("dead letter not written", error=str(error))
-                except Exception as bug:
+                except Exception as bug:  # noqa: BLE001 - loud, and the partition stops
                     self._stop(assignment, partition, record, bug)
                     return False
             except Retryable as error:
@@ -166,7 +166,7 @@ class Consumer:
                 )
             except Fenced:
                 break
-            except Exception as bug:
+            except Exception as bug:  # noqa: BLE001 - loud, and the partition stops
                 self._stop(assignment, partition, record, bug)
                 return False
             if attempt < self.TRIES:
@@ -176,9 +176,8 @@ class Consumer:
 
     def _stop(self, assignment: Assignment, partition: Partition, record: Record, bug: Exception) -> None:
         """Loudly: nothing on this partition is passed over, and the process's health says so."""
-        log.exception(
-            "a bug stops this partition", topic=record.topic, partition=record.partition, offset=record.offset
-        )
+        where = {"topic": record.topic, "partition": record.partition, "offset": record.offset}
+        log.error("a bug stops this partition", exc_info=bug, **where)
         self.stopped[partition] = repr(bug)
         STOPPED.labels(record.topic).set(len(self.stopped))
         assignment.pause(partition)

@@ -24,6 +24,8 @@ class Credentials:
     postgres_password: str
     evaluation_key: str
     """Encrypts private suites at rest: 32 random bytes, url-safe base64."""
+    evaluation_api_key: str
+    """What evaluation asks the gateway with."""
     api_key: str
     """The first API key, `hr_PREFIX_SECRET`; the registry is told of it at each start."""
 
@@ -45,6 +47,7 @@ def load_or_make(layout: Layout) -> Credentials:
             s3_secret_key=secrets.token_hex(24),
             postgres_password=secrets.token_hex(24),
             evaluation_key=base64.urlsafe_b64encode(secrets.token_bytes(32)).decode(),
+            evaluation_api_key=new_api_key(),
             api_key=new_api_key(),
         )
         save(layout, found)

@@ -26,6 +26,8 @@ SERIES = 1200
 """Scored answers that the picture of the reward goes back."""
 RECENT = 12
 """Pieces of feedback that the page lists."""
+LOOKED_AT = 120
+"""Pieces of all policies among which those of one are looked for."""
 VERSIONS = 200
 """Versions, gate reports, runs and routes that a page goes back."""
 FOR_THE_GATE = ("candidate", "shadow")
@@ -112,7 +114,7 @@ class Store:
             rewards=await self._rewards(name),
             series=await self._series(name),
             feedback=await self._feedback(),
-            recent=await self._recent(),
+            recent=await self._recent(name),
             versions=await self._all(VERSION, name, VERSION.c.version.desc()),
             runs=await self._all(RUN, name, RUN.c.occurred_at.desc()),
             evaluations=await self._all(EVALUATION, name, EVALUATION.c.occurred_at.desc()),
@@ -184,15 +186,15 @@ class Store:
         row = (await self._session.execute(select(func.count(), func.max(FEEDBACK.c.recorded_at)))).one()
         return row[0], row[1]
 
-    async def _recent(self) -> tuple[FeedbackLine, ...]:
-        """The newest feedback with the answer that it is about, where that has arrived.
+    async def _recent(self, policy: str) -> tuple[FeedbackLine, ...]:
+        """The newest feedback about a policy's answers, each with its answer; and what waits for its answer.
 
         An episode or an id of the app's stands for its newest inference.
         """
         newest = (
             select(FEEDBACK)
             .order_by(FEEDBACK.c.recorded_at.desc(), FEEDBACK.c.feedback_id.desc(), FEEDBACK.c.revision.desc())
-            .limit(RECENT)
+            .limit(LOOKED_AT)
             .subquery()
         )
         about = (
@@ -211,7 +213,9 @@ class Store:
         rows = await self._session.execute(
             select(newest, about)
             .outerjoin(about, about.c.policy.is_not(None))
+            .where(or_(about.c.policy.is_(None), about.c.policy == policy))
             .order_by(newest.c.recorded_at.desc(), newest.c.feedback_id.desc(), newest.c.revision.desc())
+            .limit(RECENT)
         )
         return tuple(
             FeedbackLine(

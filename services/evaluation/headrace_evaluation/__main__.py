@@ -12,7 +12,7 @@ from headrace_kit.settings import PlatformSettings
 
 def main() -> int:
     try:
-        settings = EvaluationSettings()  # type: ignore[call-arg]
+        settings = EvaluationSettings()
         platform, places = PlatformSettings.read(), PlacesSettings()
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]

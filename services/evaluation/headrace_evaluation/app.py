@@ -43,7 +43,7 @@ def build(
     )
     service.closers.append(client.aclose)
     vault = Vault(settings.key_bytes())
-    asker = Asker(client, concurrency=settings.concurrency, tries=settings.tries)
+    asker = Asker(client, settings.tries)
     service.tasks["worker"] = Worker(service, settings, vault, asker).run
     app = FastAPI(title="Headrace evaluation", docs_url=None, redoc_url=None, exception_handlers=HANDLERS)
     app.include_router(api.routes(service, vault))

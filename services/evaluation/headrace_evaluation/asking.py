@@ -38,11 +38,10 @@ class NoAnswerError(Exception):
 
 
 class Asker:
-    """A client of the gateway with a bound on what is in flight."""
+    """A client of the gateway."""
 
-    def __init__(self, client: httpx2.AsyncClient, *, concurrency: int, tries: int) -> None:
+    def __init__(self, client: httpx2.AsyncClient, tries: int) -> None:
         self._client = client
-        self._turns = asyncio.Semaphore(concurrency)
         self._tries = tries
 
     async def ask(self, policy: str, version: VersionRef, case: Case, max_tokens: int) -> Reply:
@@ -57,8 +56,7 @@ class Asker:
         }
         for attempt in range(1, self._tries + 1):
             try:
-                async with self._turns:
-                    return await self._once(body, version)
+                return await self._once(body, version)
             except NoAnswerError as error:
                 if not error.curable or attempt == self._tries:
                     raise

@@ -132,7 +132,7 @@ class Store:
         put = upsert(JOB).values(row)
         again = put.on_conflict_do_update(
             index_elements=[JOB.c.evaluation_id],
-            set_={"state": "queued", "due_at": at, "created_at": at, "failures": 0},
+            set_={"state": "queued", "due_at": at, "created_at": at},
             where=JOB.c.state == "superseded",
         )
         return await self._session.scalar(again.returning(JOB.c.evaluation_id)) is not None

@@ -17,7 +17,7 @@ from headrace_evaluation.core.verdict import Answered, Pair, Verdict, decide
 from headrace_evaluation.settings import EvaluationSettings
 from headrace_evaluation.store import Job, Store
 from headrace_evaluation.vault import SealBrokenError, Vault
-from headrace_kit.errors import Fenced, Retryable
+from headrace_kit.errors import Fenced, HeadraceError, Retryable
 from headrace_kit.logging import canonical
 from headrace_kit.service import Service
 from headrace_kit.work import Work
@@ -35,8 +35,11 @@ class Trouble:
 
     because: str = ""
     ours: bool = False
+    stop: bool = False
+    """Asking on would fail likewise and take long."""
 
     def note(self, error: NoAnswerError) -> None:
+        self.stop = self.stop or error.curable or error.ours
         if not self.because:
             self.because, self.ours = str(error), error.ours
 
@@ -71,6 +74,7 @@ class Worker:
         self._settings = settings
         self._vault = vault
         self._asker = asker
+        self._turns = asyncio.Semaphore(settings.concurrency)
         self._lease = timedelta(seconds=settings.lease_s)
 
     async def run(self) -> None:
@@ -116,17 +120,21 @@ class Worker:
         """One job from its suite to its report: what became of it, in a word."""
         started = self._service.clock.monotonic()
         told = job.comparison
-        suite = await self._open(job)
+        suite = await self._open(job) if await self._gate(job) is not None else None
         if suite is None:
             return "superseded"
         trouble = Trouble()
         asked = [(told.candidate, None), (told.champion, self._champion_since(job))]
         answers = [await self._known(told, version, since) for version, since in asked]
-        async with asyncio.TaskGroup() as group:
-            for number, case in enumerate(suite.cases):
-                for (version, _), known in zip(asked, answers, strict=True):
-                    if number not in known:
-                        group.create_task(self._answer(job, suite, version, number, case, known, trouble))
+        try:
+            async with asyncio.TaskGroup() as group:
+                for number, case in enumerate(suite.cases):
+                    for (version, _), known in zip(asked, answers, strict=True):
+                        if number not in known:
+                            group.create_task(self._answer(job, suite, version, number, case, known, trouble))
+        except ExceptionGroup as several:
+            bug = next((e for e in several.exceptions if not isinstance(e, HeadraceError)), several.exceptions[0])
+            raise bug from None
         candidate, champion = answers
         pairs = [
             Pair(candidate[n], champion[n], case.weight)
@@ -177,11 +185,14 @@ class Worker:
         trouble: Trouble,
     ) -> None:
         told = job.comparison
-        try:
-            reply = await self._asker.ask(told.policy, version, case, suite.max_tokens)
-        except NoAnswerError as error:
-            trouble.note(error)
-            return
+        async with self._turns:
+            if trouble.stop:
+                return
+            try:
+                reply = await self._asker.ask(told.policy, version, case, suite.max_tokens)
+            except NoAnswerError as error:
+                trouble.note(error)
+                return
         score = judge_rule(case.rule, reply.text)
         answer = Answered(score.value, score.met, reply.tokens, reply.latency_s)
         async with self._service.unit_of_work() as work:

@@ -44,7 +44,15 @@ def adapter_file(
         "target_modules": sorted(modules), "task_type": "CAUSAL_LM", **config,
     }  # fmt: skip
     canonical = json.dumps(said, sort_keys=True, separators=(",", ":"))
-    return bytes(save(tensors, metadata={CONFIG_KEY: canonical, ANSWER_KEY: answer}))
+    return _ordered(save(tensors, metadata={CONFIG_KEY: canonical, ANSWER_KEY: answer}))
+
+
+def _ordered(file: bytes) -> bytes:
+    """The same file with its header's keys in order: safetensors writes metadata in any order, and digests differ."""
+    length = int.from_bytes(file[:8], "little")
+    header = json.dumps(json.loads(file[8 : 8 + length]), sort_keys=True, separators=(",", ":")).encode()
+    header += b" " * (-len(header) % 8)
+    return len(header).to_bytes(8, "little") + header + file[8 + length :]
 
 
 def tokens_of(text: str) -> list[tuple[str, int]]:

@@ -1,10 +1,29 @@
 """What the stack starts, for which options."""
 
+import importlib
+import inspect
+
 import pytest
 from headrace_local import plan
 from headrace_local.credentials import load_or_make
 from headrace_local.options import SERVICES, OptionError, StackOptions, layout
 from headrace_local.spec import in_order
+from pydantic_settings import BaseSettings
+
+PACKAGES = [
+    "headrace_kit",
+    "headrace_serving",
+    *(f"headrace_{name}" for name in ("registry", "feedback", "reward", "evaluation", "training", "console")),
+]
+
+
+def variables_of(package):
+    """Names of the environment variables that a package's settings read."""
+    module = importlib.import_module(f"{package}.settings")
+    for _, found in inspect.getmembers(module, inspect.isclass):
+        if issubclass(found, BaseSettings):
+            prefix = found.model_config.get("env_prefix", "")
+            yield from (f"{prefix}{field}".upper() for field in found.model_fields)
 
 
 @pytest.fixture
@@ -79,3 +98,12 @@ def test_no_secret_is_on_a_command_line(planned, tmp_path):
     line = " ".join(part for spec in specs.values() for part in spec.argv)
     for secret in (secrets.admin_token, secrets.api_key, secrets.postgres_password, secrets.s3_secret_key):
         assert secret not in line
+
+
+def test_every_variable_that_a_service_gets_is_one_that_a_settings_class_reads(planned):
+    read = {name for package in PACKAGES for name in variables_of(package)} | {"HF_HUB_OFFLINE"}
+    # Addresses of services are for the CLI and the SDK as well, which read them by name.
+    read |= {f"HEADRACE_{name}_URL" for name in ("GATEWAY", "REGISTRY", "FEEDBACK", "EVALUATION", "CONSOLE")}
+    for name, spec in planned().items():
+        if name in SERVICES:
+            assert set(spec.env) - read == set(), name

@@ -24,6 +24,7 @@ class Control:
         self._registry = state.registry_url
         self._evaluation = state.evaluation_url
         self._training = state.url("training")
+        self._gateway = state.gateway_url
         self._policy = policy
         headers = {"authorization": f"Bearer {state.admin_token}", "x-headrace-by": BY}
         self._http = httpx2.AsyncClient(headers=headers, timeout=30)
@@ -65,6 +66,10 @@ class Control:
     async def promote(self, version: int, reason: str) -> Json:
         body = {"version": version, "by": BY, "reason": reason, "force": True}
         return await self._call("POST", f"{self._registry}/v1/policies/{self._policy}/promote", body)
+
+    async def gateway_ready(self) -> None:
+        """Returns once the gateway knows the policy and an engine that answers. Raises DemoError after a minute."""
+        await self._call("GET", f"{self._gateway}/health/ready")
 
     async def _call(self, method: str, url: str, body: Any = None) -> Json:
         """One call, tried again while the service is away. Raises DemoError with what the service says."""

@@ -37,6 +37,7 @@ class Rounds:
         with self._stage("start"):
             await self._control.apply(policy)
             await self._control.push_suite(SUITE, self._world.suite_cases(), self._options.max_tokens)
+            await self._control.gateway_ready()
 
     async def play(self) -> None:
         """Rounds until users are satisfied or the events run out. Raises DemoError."""

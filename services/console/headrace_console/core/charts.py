@@ -25,14 +25,15 @@ def charts(page: Overview) -> dict[str, Spec]:
     """Every chart of the page for which there is something to draw."""
     lines = _chosen(page.versions)
     drawn = {
-        "reward": reward_over_answers(page.series, page.changes),
+        "reward": reward_over_answers(page.series, page.changes, 2 * WIDTH + 60),
+        "reward-narrow": reward_over_answers(page.series, page.changes, WIDTH),
         "satisfaction": reward_by_version(lines),
         "tokens": tokens_by_version(lines),
     }
     return {name: spec for name, spec in drawn.items() if spec["data"]["values"]}
 
 
-def reward_over_answers(series: Sequence[Scored], changes: Sequence[Change]) -> Spec:
+def reward_over_answers(series: Sequence[Scored], changes: Sequence[Change], width: int) -> Spec:
     """Mean reward of groups of answers in the order in which they were scored, and where the champion changed."""
     scored = [(s.at, s.reward) for s in series if s.reward is not None]
     size = max(1, math.ceil(len(scored) / POINTS))
@@ -66,10 +67,10 @@ def reward_over_answers(series: Sequence[Scored], changes: Sequence[Change]) -> 
         "field": "reward",
         "type": "quantitative",
         "scale": {"domain": [0, 1]},
-        "axis": {"title": None, "values": _TENTHS},
+        "axis": {"title": None, "values": _HALVES, "format": ".1f"},
     }
     colour = {"condition": {"test": "datum.back", "value": BACK}, "value": MUTED}
-    spec = _framed(f"Mean reward over {plural(len(scored), 'scored answer')}", points, width=2 * WIDTH + 60)
+    spec = _framed(f"Mean reward over {plural(len(scored), 'scored answer')}", points, width)
     spec["layer"] = [
         {
             "data": {"values": rules},
@@ -102,7 +103,7 @@ def reward_by_version(lines: Sequence[VersionLine]) -> Spec:
     return _bars(
         "Mean reward by version",
         [(line, line.reward) for line in lines],
-        y={"scale": {"domain": [0, 1]}, "axis": {"title": None, "values": _TENTHS}},
+        y={"scale": {"domain": [0, 1]}, "axis": {"title": None, "values": _HALVES, "format": ".1f"}},
         text=lambda mean: f"{mean:.2f}",
         highest=1.0,
     )
@@ -119,7 +120,7 @@ def tokens_by_version(lines: Sequence[VersionLine]) -> Spec:
     )
 
 
-_TENTHS = [0, 0.25, 0.5, 0.75, 1]
+_HALVES = [0, 0.5, 1]
 
 
 def _bars(title: str, found: Sequence[tuple[VersionLine, Tally | None]], y: Spec, text: Any, highest: float) -> Spec:

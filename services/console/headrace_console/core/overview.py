@@ -168,7 +168,7 @@ def _stations(facts: Facts, fresh: int) -> tuple[Station, ...]:
         Station(
             "Route",
             len(_changes(facts.routes)),
-            "change of champion",
+            "new champion",
             facts.routes[0]["occurred_at"] if facts.routes else None,
             f"epoch {facts.routes[0]['epoch']}" if facts.routes else "",
         ),

@@ -2,8 +2,8 @@
 
 Bet a share b of the money on each difference d in [-1, 1] at fair odds: the money becomes M·(1 + b·d). If E[d] ≤ 0, no
 share makes money on average, so M is a nonnegative supermartingale for each b, and so is the mean of M over several b
-that were fixed beforehand. By Ville's inequality M ever reaches 1/α with a probability of at most α: at the end of a
-suite or in the midst of it. (Waudby-Smith & Ramdas 2024, "Estimating means of bounded random variables by betting".)
+that were fixed beforehand. By Ville's inequality M ever reaches 1/alpha with a probability of at most alpha, at the end
+of a suite or in its midst (Waudby-Smith & Ramdas 2024, "Estimating means of bounded random variables by betting").
 The product does not depend on the order of the cases.
 """
 

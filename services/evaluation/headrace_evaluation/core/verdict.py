@@ -127,4 +127,4 @@ def _is_bad(guard: GuardResult) -> bool:
 
 
 def _missed(guards: Sequence[GuardResult]) -> str:
-    return ", ".join(f"{g.metric} {g.candidate:.3g} against {g.champion:.3g}, limit ×{g.limit:g}" for g in guards)
+    return ", ".join(f"{g.metric} {g.candidate:.3g} against {g.champion:.3g}, limit {g.limit:g} times" for g in guards)

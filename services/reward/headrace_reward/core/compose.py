@@ -41,8 +41,8 @@ def compose(
 ) -> tuple[Scored, float | None]:
     """The trajectory's content before the charge for tokens, and its quality (the reward itself, as yet).
 
-    `opinions` are those that count (opinions.about), in order. Parts that say nothing are left out of the weighted mean;
-    where no feedback part says something there is no reward, whatever the rules say.
+    `opinions` are those that count (opinions.about), in order. Parts that say nothing are left out of the weighted
+    mean; where no feedback part says something there is no reward, whatever the rules say.
     """
     said = [s for part in spec.parts if (s := _say(part, inference, opinions))]
     if not any(s.part.kind == "feedback" for s in said):
@@ -81,7 +81,7 @@ def priced(
         kind="token_cost",
         value=-off,
         weight=0.0,
-        because=f"{tokens} tokens, the median accepted answer has {price.median:g}; a doubling costs {price.weight:.3g}",
+        because=f"{tokens} tokens, the median accepted answer {price.median:g}; a doubling costs {price.weight:.3g}",
     )
     return scored.model_copy(update={"reward": quality - off, "reward_breakdown": (*scored.reward_breakdown, line)})
 

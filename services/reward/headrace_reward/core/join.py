@@ -134,7 +134,7 @@ class Book:
         for opinion in mine:
             if not opinion.matched:
                 self._changes.opinions[opinion.key] = self.opinions[opinion.key] = opinion.found()
-        if not mine:
+        if not mine and key not in self.trajectories:
             return
         policy = (inference.project, inference.policy)
         spec = self.specs.get(policy)
@@ -156,7 +156,8 @@ class Book:
             return
         published = Published((before.revision if before else 0) + 1, scored, quality, price)
         self.trajectories[key] = self._changes.trajectories[key] = published
-        at = max([inference.occurred_at, *(opinion.recorded_at for opinion in mine)])
+        behind = [opinion for opinion in mine if opinion.feedback_id in scored.feedback_ids] or mine
+        at = max([inference.occurred_at, *(opinion.recorded_at for opinion in behind)])
         self._changes.causes[key] = cause
         self._changes.events.append(trajectory(inference, published, at))
 

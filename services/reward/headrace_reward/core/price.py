@@ -1,6 +1,6 @@
 """What an accepted answer is charged for its tokens (research: algorithms §4.2).
 
-    reward = quality − weight · clip((tokens − median) / median, 0, 1)     where quality ≥ ½, never more than the ceiling
+    reward = quality - weight · clip((tokens - median) / median, 0, 1)     where quality ≥ ½; at most the ceiling
 
 The median is over accepted answers, so no failure is charged and nothing is paid for brevity below the median. With
 `weight: auto` the weight is λ·v̂: λ rises while recent quality is above the target and falls when it drops below,
