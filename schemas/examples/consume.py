@@ -1,3 +1,4 @@
+# ruff: noqa: INP001, T201 - a script that prints
 """Follows one of Headrace's topics and prints what is new: a consumer in another team's hands.
 
     python consume.py trajectory-scored --bootstrap 127.0.0.1:9092

@@ -46,7 +46,7 @@ def digest(number: int) -> str:
     return f"{number:064x}"
 
 
-async def until(check, timeout: float = 8.0):
+async def until(check, timeout: float = 20.0):
     """The first true answer of `check`."""
     deadline = asyncio.get_running_loop().time() + timeout
     while True:

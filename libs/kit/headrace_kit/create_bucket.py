@@ -14,7 +14,7 @@ async def create(settings: ObjectSettings) -> None:
 
 
 if __name__ == "__main__":
-    chosen = ObjectSettings()  # type: ignore[call-arg]
+    chosen = ObjectSettings()
     try:
         asyncio.run(create(chosen))
     except Retryable as problem:

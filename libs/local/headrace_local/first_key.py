@@ -17,10 +17,10 @@ from headrace_local import credentials
 from headrace_local.options import layout
 
 FIRST = ("first key of the local stack", ("inference", "feedback", "evaluate"))
-EVALUATION = ("evaluation of the local stack", ("inference", "evaluate"))
+EVALUATION = ("evaluation of the local stack", ("evaluate",))
 
 
-def register(registry_url: str, admin_token: str, api_key: str, what: tuple[str, tuple[str, ...]]) -> int:
+def register(registry_url: str, admin_token: str, api_key: str, what: tuple[str, tuple[str, ...]] = FIRST) -> int:
     """Make the key known under a name and scopes; returns the HTTP status: 200, 201, or 409 for a revoked one."""
     body = json.dumps({"name": what[0], "scopes": what[1], "secret": api_key}).encode()
     headers = {"Authorization": f"Bearer {admin_token}", "Content-Type": "application/json"}

@@ -7,7 +7,6 @@ and only after every check, so what is there is good.
 import asyncio
 import hashlib
 import json
-import os
 import shutil
 import tempfile
 from collections.abc import Mapping
@@ -25,7 +24,7 @@ from headrace_serving.core.adapter import AdapterConfig, Array, BadAdapter, chec
 
 log = structlog.get_logger()
 _MAX_HEADER = 1024 * 1024
-_TYPES = {"F32": np.dtype("<f4"), "F16": np.dtype("<f2"), "BF16": np.dtype("<u2")}
+_TYPES: dict[str, str] = {"F32": "<f4", "F16": "<f2", "BF16": "<u2"}
 
 
 class AdapterStore:
@@ -54,9 +53,11 @@ class AdapterStore:
             config = await asyncio.to_thread(
                 verify, work / "adapter_model.safetensors", base_model, base_shapes, self._max_rank
             )
-            (work / "adapter_config.json").write_text(json.dumps(config.regenerated(base_model), indent=1, sort_keys=True))
+            (work / "adapter_config.json").write_text(
+                json.dumps(config.regenerated(base_model), indent=1, sort_keys=True)
+            )
             work.chmod(0o755)
-            os.replace(work, target)
+            work.replace(target)
         finally:
             shutil.rmtree(work, ignore_errors=True)
         return target
@@ -87,7 +88,9 @@ class AdapterStore:
                 shutil.rmtree(folder, ignore_errors=True)
 
 
-def verify(path: Path, base_model: str, base_shapes: Mapping[str, tuple[int, ...]] | None, max_rank: int) -> AdapterConfig:
+def verify(
+    path: Path, base_model: str, base_shapes: Mapping[str, tuple[int, ...]] | None, max_rank: int
+) -> AdapterConfig:
     """Every check on one file. Raises BadAdapter."""
     data = path.read_bytes()
     header = read_header(data[: 8 + _MAX_HEADER])
@@ -95,7 +98,7 @@ def verify(path: Path, base_model: str, base_shapes: Mapping[str, tuple[int, ...
     config = read_config(metadata, base_model, max_rank)
     pairs = check_names(list(header), config)
     try:
-        found = deserialize(data)
+        found: list[tuple[str, dict[str, Any]]] = deserialize(data)  # type: ignore[no-untyped-call]
     except SafetensorError as error:
         raise BadAdapter(f"the file is not a whole safetensors file: {error}") from None
     check_weights(pairs, {name: _array(name, raw) for name, raw in found}, config, base_shapes)
@@ -119,7 +122,7 @@ def read_header(start: bytes) -> dict[str, Any]:
 def _array(name: str, raw: Mapping[str, Any]) -> Array:
     if raw["dtype"] not in _TYPES:
         raise BadAdapter(f"{name} is of type {raw['dtype']}; float32, float16 and bfloat16 are taken")
-    array = np.frombuffer(raw["data"], dtype=_TYPES[raw["dtype"]]).reshape(raw["shape"])
+    array: Array = np.frombuffer(raw["data"], dtype=np.dtype(_TYPES[raw["dtype"]])).reshape(raw["shape"])
     if raw["dtype"] == "BF16":  # numpy has no bfloat16: it is the upper half of a float32
         return (array.astype(np.uint32) << 16).view(np.float32)
     return array

@@ -7,7 +7,6 @@ only while the engine lists it and after the probes have passed in this engine's
 import asyncio
 import contextlib
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -20,14 +19,14 @@ from headrace_kit.follower import Follower
 from headrace_kit.objects import Objects
 from headrace_kit.records import encode
 from headrace_schemas import AdapterObserved, RouteChanged, topic_of
-from headrace_schemas.release import AdapterState, Probe
+from headrace_schemas.release import Probe
 from headrace_schemas.traffic import EngineFacts
 from headrace_serving import telemetry
 from headrace_serving.adapter_store import AdapterStore
 from headrace_serving.base_facts import BaseFacts, read_base
 from headrace_serving.core.adapter import BadAdapter
-from headrace_serving.core.desired import Wanted, to_unload, wanted
-from headrace_serving.core.probes import MIN_DELTA, finite, largest_change, prompts
+from headrace_serving.core.desired import Held, Wanted, to_unload, wanted
+from headrace_serving.core.probes import MIN_DELTA, finite, largest_change, long_prompt, short_prompts
 from headrace_serving.engine import Engine, EngineRefused, EngineState
 from headrace_serving.settings import AgentSettings
 
@@ -35,19 +34,6 @@ log = structlog.get_logger()
 _OURS = re.compile(r"^.+@v[0-9]+-[0-9a-f]{12}$")
 _CACHE_S = 24 * 3600.0
 _MOST_ATTEMPTS = 2
-
-
-@dataclass
-class Held:
-    """One adapter on this replica, as the agent knows it."""
-
-    want: Wanted
-    state: str = "loading"
-    probe: Probe | None = None
-    attempts: int = 0
-    """Loads or proofs that broke; an adapter that breaks twice is never tried again."""
-    since: float = 0.0
-    """When it was first wanted, on the monotonic clock."""
 
 
 class Agent:
@@ -180,9 +166,7 @@ class Agent:
         for name in names:
             await self._engine.unload(name)
             self._unwanted_since.pop(name, None)
-            self._seen = EngineState(
-                self._seen.base_model, self._seen.max_model_len, self._seen.adapters - {name}
-            )
+            self._seen = EngineState(self._seen.base_model, self._seen.max_model_len, self._seen.adapters - {name})
             log.info("adapter unloaded", engine_model=name)
             if name in self._held:
                 self._held[name].state = "gone"
@@ -201,28 +185,29 @@ class Agent:
         if name not in listed and len([n for n in listed if _OURS.match(n)]) >= self._settings.max_adapters:
             log.warning("no room for an adapter", engine_model=name, max_adapters=self._settings.max_adapters)
             return
+        length = self._seen.max_model_len if self._seen else None
+        short = short_prompts(length)
         if self._base_logprobs is None:
-            self._base_logprobs = await self._probe(self._base_model)
+            self._base_logprobs = await self._engine.prompt_logprobs(self._base_model, short)
         try:
             if name not in listed:
                 await self._engine.load(name, folder)
-            adapted = await self._probe(name)
+            adapted = await self._engine.prompt_logprobs(name, short)
+            after_long = await self._engine.next_logprob(name, long_prompt(length))
         except EngineRefused as reason:
             await self._give_up(name, str(reason))
         except Retryable as reason:
             held.attempts += 1
             if held.attempts >= _MOST_ATTEMPTS:
-                self._failed(name, f"the engine broke off {held.attempts} times while this adapter was proved: {reason}")
+                self._failed(
+                    name, f"the engine broke off {held.attempts} times while this adapter was proved: {reason}"
+                )
             raise
         else:
-            await self._judge(name, adapted, self._base_logprobs)
+            await self._judge(name, adapted, after_long, self._base_logprobs)
 
-    async def _probe(self, model: str) -> list[list[float]]:
-        assert self._seen is not None
-        return await self._engine.prompt_logprobs(model, prompts(self._seen.max_model_len))
-
-    async def _judge(self, name: str, adapted: list[list[float]], base: list[list[float]]) -> None:
-        if not finite(adapted):
+    async def _judge(self, name: str, adapted: list[list[float]], after_long: float, base: list[list[float]]) -> None:
+        if not finite([*adapted, [after_long]]):
             await self._give_up(name, "the adapter gives log-probabilities that are not finite")
             return
         delta = largest_change(adapted, base)
@@ -254,7 +239,8 @@ class Agent:
     # ---- telling ----------------------------------------------------------------------------------------------------
     async def report(self) -> None:
         """On change and every `report_s` seconds. After a restart the last report stands until the first pass over the
-        engine is through: it still serves what it had."""
+        engine is through: it still serves what it had.
+        """
         await self._settled.wait()
         while True:
             with contextlib.suppress(TimeoutError):
@@ -294,19 +280,7 @@ class Agent:
                 chat_template_hash=self._facts.chat_template_hash,
                 tokenizer_hash=self._facts.tokenizer_hash,
             ),
-            adapters=tuple(
-                AdapterState.model_validate(
-                    {
-                        "policy": held.want.policy,
-                        "version": held.want.ref.version,
-                        "digest": held.want.ref.digest,
-                        "engine_model": name,
-                        "state": held.state,
-                        "probe": held.probe,
-                    }
-                )
-                for name, held in self._held.items()
-            ),
+            adapters=tuple(held.as_state() for held in self._held.values()),
         )
 
 

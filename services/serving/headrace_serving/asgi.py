@@ -13,7 +13,7 @@ _PLAIN = re.compile(r"^[\x21-\x7e]{1,200}$")
 Headers = list[tuple[bytes, bytes]]
 
 
-class ClientGone(Exception):  # noqa: N818
+class ClientGone(Exception):
     """The client closed the connection before its request was whole."""
 
 

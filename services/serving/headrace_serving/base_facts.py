@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 
-
 @dataclass(frozen=True)
 class BaseFacts:
     """Empty where the folder is not known."""
@@ -41,7 +40,7 @@ def _hash(data: bytes) -> str:
 
 
 def _chat_template(folder: Path) -> bytes:
-    """transformers writes it beside the tokenizer's config; older folders have it inside."""
+    """Transformers writes it beside the tokenizer's config; older folders have it inside."""
     if (folder / "chat_template.jinja").is_file():
         return (folder / "chat_template.jinja").read_bytes()
     path = folder / "tokenizer_config.json"

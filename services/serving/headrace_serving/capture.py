@@ -35,7 +35,9 @@ class Capture:
             self._dropped += 1
             if time.monotonic() - self._last_warning > 60:
                 self._last_warning = time.monotonic()
-                log.error("inferences are answered but not recorded", dropped=self._dropped, because=str(why))
+                log.error(  # noqa: TRY400 (the reason is a sentence)
+                    "inferences are answered but not recorded", dropped=self._dropped, because=str(why)
+                )
 
     async def durable(self) -> None:
         await self.spool.durable()

@@ -11,7 +11,7 @@ from headrace_kit.errors import Retryable
 from headrace_serving.core.probes import Prompt
 
 
-class EngineRefused(Exception):  # noqa: N818
+class EngineRefused(Exception):
     """The engine answered, and said no."""
 
 
@@ -73,22 +73,35 @@ class Engine:
 
     async def prompt_logprobs(self, model: str, prompts: Sequence[Prompt]) -> list[list[float]]:
         """Per prompt the logprob (nats) of each of its tokens after the first."""
-        return [await self._one(model, prompt) for prompt in prompts]
+        return [await self._prompt_logprobs(model, prompt) for prompt in prompts]
 
-    async def _one(self, model: str, prompt: Prompt) -> list[float]:
+    async def _prompt_logprobs(self, model: str, prompt: Prompt) -> list[float]:
+        choice = await self._complete(model, prompt, {"prompt_logprobs": 0, "return_token_ids": True})
+        try:
+            ids, entries = choice["prompt_token_ids"], choice["prompt_logprobs"]
+            return [float(entry[str(token)]["logprob"]) for token, entry in zip(ids[1:], entries[1:], strict=True)]
+        except (KeyError, TypeError, ValueError) as error:
+            raise EngineRefused(f"the engine gives no logprobs for a prompt: {error!r}") from error
+
+    async def next_logprob(self, model: str, prompt: Prompt) -> float:
+        """The logprob (nats) of the token that follows the prompt."""
+        choice = await self._complete(model, prompt, {"logprobs": 0})
+        try:
+            return float(choice["logprobs"]["token_logprobs"][0])
+        except (KeyError, IndexError, TypeError, ValueError) as error:
+            raise EngineRefused(f"the engine gives no logprob for a token: {error!r}") from error
+
+    async def _complete(self, model: str, prompt: Prompt, more: dict[str, Any]) -> Any:
         body = {
             "model": model,
             "prompt": prompt.text,
             "truncate_prompt_tokens": prompt.tokens,
             "max_tokens": 1,
             "temperature": 0.0,
-            "prompt_logprobs": 0,
-            "return_token_ids": True,
+            **more,
         }
         answer = await self._call("POST", "/v1/completions", body, self._timeout_s)
         try:
-            choice = answer["choices"][0]
-            ids, entries = choice["prompt_token_ids"], choice["prompt_logprobs"]
-            return [float(entry[str(token)]["logprob"]) for token, entry in zip(ids[1:], entries[1:], strict=True)]
-        except (KeyError, IndexError, TypeError, ValueError) as error:
-            raise EngineRefused(f"the engine gives no logprobs for a prompt: {error!r}") from error
+            return answer["choices"][0]
+        except (KeyError, IndexError, TypeError) as error:
+            raise EngineRefused(f"the engine's completion is not one: {error!r}") from error

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 import aiohttp
 import orjson
@@ -27,26 +27,12 @@ from headrace_serving.core.replicas import Target
 from headrace_serving.core.routing import Choice, Decision
 from headrace_serving.core.sse import Events, frame
 from headrace_serving.fleet import Fleet
+from headrace_serving.upstream import BROKEN, HEADERS, Failure, UpstreamFailed, document_of, refusal_of
 
 log = structlog.get_logger()
 _MOST_TRIES = 3  # per version
 _EVENT_STREAM = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-cache"),
                  (b"x-accel-buffering", b"no")]  # fmt: skip
-_Broken = (aiohttp.ClientError, OSError, ValueError)
-
-
-class Failure(NamedTuple):
-    """Why a replica did not answer, before any byte had gone to the client."""
-
-    why: str
-    again: bool
-    """The same replica may be asked once more: a kept-alive connection may have been stale."""
-    rest: bool
-    """Ask it last for a while."""
-
-
-class UpstreamFailed(Exception):  # noqa: N818
-    """The engine broke off after bytes had gone to the client: nothing can be tried again."""
 
 
 @dataclass(frozen=True)
@@ -151,9 +137,15 @@ class Exchange:
         )  # fmt: skip
         self._capture.write(
             lambda: record_of(
-                self._a.admitted, self._a.decision, self._collected, outcome, project=self._a.project,
-                inference_id=self._a.inference_id, episode_id=self._a.episode_id, occurred_at=self._a.occurred_at,
-            )  # fmt: skip
+                self._a.admitted,
+                self._a.decision,
+                self._collected,
+                outcome,
+                project=self._a.project,
+                inference_id=self._a.inference_id,
+                episode_id=self._a.episode_id,
+                occurred_at=self._a.occurred_at,
+            )
         )
 
     # ---- towards the engine -----------------------------------------------------------------------------------------
@@ -188,11 +180,14 @@ class Exchange:
     async def _ask(self, choice: Choice, target: Target) -> Failure | None:
         """None when answered."""
         route = self._a.decision.route
-        body = {**self._a.admitted.upstream, "model": choice.ref.engine_model if choice.ref.version else route.base_model}
+        body = {
+            **self._a.admitted.upstream,
+            "model": choice.ref.engine_model if choice.ref.version else route.base_model,
+        }
         path = "/v1/chat/completions" if self._a.admitted.chat else "/v1/completions"
         try:
-            response = await self._session.post(target.url + path, data=orjson.dumps(body), headers=_HEADERS)
-        except _Broken as error:
+            response = await self._session.post(target.url + path, data=orjson.dumps(body), headers=HEADERS)
+        except BROKEN as error:
             return Failure(f"{target.replica}: {error!r}", again=True, rest=True)
         try:
             if response.status == 200:
@@ -202,8 +197,8 @@ class Exchange:
             if response.status == 404 or response.status >= 500:
                 lost = response.status == 404  # this version only
                 return Failure(f"{target.replica} answered {response.status}", again=False, rest=not lost)
-            raise _engine_refusal(response.status, text)
-        except _Broken as error:
+            raise refusal_of(response.status, text)
+        except BROKEN as error:
             if self._call.started:
                 raise UpstreamFailed(f"{target.replica}: {error!r}") from error
             return Failure(f"{target.replica}: {error!r}", again=True, rest=True)
@@ -231,7 +226,7 @@ class Exchange:
         )
 
     async def _relay_whole(self, response: aiohttp.ClientResponse) -> None:
-        document = _document(await response.read())
+        document = document_of(await response.read())
         collect(document, self._collected)
         strip(document, self._a.admitted.wants)
         self._rewrite(document)
@@ -247,7 +242,7 @@ class Exchange:
                 if payload == b"[DONE]":
                     done = True
                     break
-                document = _document(payload)
+                document = document_of(payload)
                 collect(document, self._collected)
                 if self._collected.error:
                     raise UpstreamFailed(self._collected.error)
@@ -280,24 +275,3 @@ class Exchange:
             await self._call.refuse(refusal, self.headers())
         elif self._a.admitted.wants.stream:
             await self._call.write(frame(orjson.dumps(refusal.body())), more=False)
-
-
-_HEADERS = {"content-type": "application/json", "accept-encoding": "identity"}
-
-
-def _document(data: bytes) -> dict[str, Any]:
-    """Raises ValueError for what is not a JSON object."""
-    document = orjson.loads(data)
-    if not isinstance(document, dict):
-        raise ValueError("the engine's answer is not a JSON object")  # noqa: TRY004 (broken input, not a bug)
-    return document
-
-
-def _engine_refusal(status: int, text: bytes) -> Refusal:
-    """What the engine says against the request itself, e.g. a prompt that is too long, in its own words."""
-    try:
-        error = orjson.loads(text).get("error") or {}
-    except (orjson.JSONDecodeError, AttributeError):
-        error = {}
-    message = str(error.get("message") or text.decode(errors="replace") or f"the engine answered {status}")
-    return Refusal(status, str(error.get("code") or "refused_by_engine"), message[:2000], error.get("param"))

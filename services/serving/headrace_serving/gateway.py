@@ -168,9 +168,7 @@ class Gateway:
             occurred_at=self._clock.now(),
             began=began,
         )
-        exchange = Exchange(
-            admission, call, self._fleet, self._capture, self.session(), self._settings.timeout_s
-        )
+        exchange = Exchange(admission, call, self._fleet, self._capture, self.session(), self._settings.timeout_s)
         supervisor = exchange.begin()
         self._running.add(supervisor)
         supervisor.add_done_callback(self._running.discard)

@@ -49,7 +49,11 @@ class FeedbackRelay:
                 kind="server_error",
                 headers=(("retry-after", "2"),),
             ) from error
-        back = [(name.encode(), response.headers[name].encode("latin-1")) for name in _PASSED_BACK if name in response.headers]
+        back = [
+            (name.encode(), response.headers[name].encode("latin-1"))
+            for name in _PASSED_BACK
+            if name in response.headers
+        ]
         await call.start(
             response.status,
             [*back, (b"content-length", b"%d" % len(answer)), (b"x-request-id", request_id.encode())],

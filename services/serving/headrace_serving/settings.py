@@ -112,5 +112,3 @@ class ServingPlatform(BaseSettings):
             process=ProcessSettings(),  # type: ignore[call-arg]
             places=PlacesSettings(),
         )
-
-

@@ -107,7 +107,7 @@ def final(events) -> dict:
     return {key: e.model_dump(exclude={"revision"}) for key, e in newest.items() if e.feedback_ids}
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.lists(said, max_size=12), st.data())
 def test_any_order_and_repetition_gives_the_same_trajectories(statements, data):
     facts = [SPEC, *INFERENCES, *feedback(statements)]
@@ -122,7 +122,7 @@ def test_any_order_and_repetition_gives_the_same_trajectories(statements, data):
     assert book.waiting == straight.waiting
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(st.lists(said, max_size=12), st.data())
 def test_revisions_grow_by_one_and_each_says_something_new(statements, data):
     facts = [SPEC, *INFERENCES, *feedback(statements)]

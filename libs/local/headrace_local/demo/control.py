@@ -68,7 +68,7 @@ class Control:
         return await self._call("POST", f"{self._registry}/v1/policies/{self._policy}/promote", body)
 
     async def gateway_ready(self) -> None:
-        """Returns once the gateway knows the policy and an engine that answers. Raises DemoError after a minute."""
+        """Returns once the gateway knows a policy and a key. Raises DemoError after a minute."""
         await self._call("GET", f"{self._gateway}/health/ready")
 
     async def _call(self, method: str, url: str, body: Any = None) -> Json:

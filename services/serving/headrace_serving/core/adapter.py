@@ -22,7 +22,16 @@ MODULES = frozenset({"q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_pr
 MAX_TENSORS = 4096
 MAX_NORM = 1000.0
 """Bound on ‖A‖·‖B‖·scale per module (Frobenius): above the norm of the change that it makes to a weight."""
-_CONFIG = {"base_model_name_or_path", "bias", "lora_alpha", "peft_type", "r", "target_modules", "task_type", "use_rslora"}
+_CONFIG = {
+    "base_model_name_or_path",
+    "bias",
+    "lora_alpha",
+    "peft_type",
+    "r",
+    "target_modules",
+    "task_type",
+    "use_rslora",
+}
 _TENSOR = re.compile(
     r"^base_model\.model\.(?P<path>[A-Za-z0-9_]+(?:\.[A-Za-z0-9_]+)*\.(?P<module>[a-z_]+))\.lora_(?P<side>[AB])\.weight$"
 )
@@ -83,7 +92,7 @@ def read_config(metadata: Mapping[str, str], base_model: str, max_rank: int) -> 
     if stated is not None and stated != base_model:
         raise BadAdapter(f"the adapter was trained on {stated!r}, this engine serves {base_model}")
     rank, alpha = said.get("r"), said.get("lora_alpha")
-    if not isinstance(rank, int) or isinstance(rank, bool) or not 1 <= rank:
+    if not isinstance(rank, int) or isinstance(rank, bool) or not rank >= 1:
         raise BadAdapter(f"the adapter's rank is {rank!r}")
     if rank > max_rank:
         raise BadAdapter(f"the adapter's rank is {rank}, this engine takes at most {max_rank}")
@@ -118,7 +127,7 @@ def check_names(names: list[str], config: AdapterConfig) -> dict[str, tuple[str,
         raise BadAdapter("the file has no tensors")
     missing = set(config.target_modules) - {path.rsplit(".", 1)[-1] for path in sides}
     if missing:
-        raise BadAdapter(f"the config names {sorted(missing)[0]}, and the file has no weights for it")
+        raise BadAdapter(f"the config names {min(missing)}, and the file has no weights for it")
     return {path: (found["A"], found["B"]) for path, found in sides.items()}
 
 

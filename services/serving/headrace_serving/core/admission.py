@@ -56,7 +56,9 @@ def admit(body: object, headers: Mapping[str, str], *, chat: bool) -> Admitted:
     for name in ours:
         if name not in _OPTIONS:
             there = ", ".join(sorted(_OPTIONS))
-            raise Refusal(400, "unsupported_parameter", f"headrace has no option {name[:80]!r}: there are {there}", "headrace")
+            raise Refusal(
+                400, "unsupported_parameter", f"headrace has no option {name[:80]!r}: there are {there}", "headrace"
+            )
     upstream = for_engine(body, chat=chat)
     wants = _wants(body, chat=chat)
     _ask_for_everything(upstream, body, wants, chat=chat)

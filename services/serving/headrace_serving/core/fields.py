@@ -17,11 +17,11 @@ CHAT = _SAMPLING | {
     "tool_choice", "tools", "top_logprobs",
 }  # fmt: skip
 COMPLETION = _SAMPLING | {"logprobs", "prompt"}
-OURS = frozenset({"headrace", "metadata", "model", "n", "return_token_ids", "store", "stream", "stream_options", "user"})
-"""Read by the gateway itself."""
-DROPPED = frozenset(
-    {"prompt_cache_key", "prompt_cache_retention", "safety_identifier", "service_tier", "verbosity"}
+OURS = frozenset(
+    {"headrace", "metadata", "model", "n", "return_token_ids", "store", "stream", "stream_options", "user"}
 )
+"""Read by the gateway itself."""
+DROPPED = frozenset({"prompt_cache_key", "prompt_cache_retention", "safety_identifier", "service_tier", "verbosity"})
 """Of OpenAI's own service: they change nothing here."""
 
 DEFAULTS: Mapping[str, Any] = {"temperature": 1.0, "top_p": 1.0, "top_k": 0, "min_p": 0.0, "repetition_penalty": 1.0}

@@ -31,6 +31,6 @@ def need_scope(key: KeyChanged, *scopes: str) -> None:
         raise Refusal(
             403,
             "missing_scope",
-            f"the API key {key.prefix} has the scopes {', '.join(sorted(key.scopes)) or 'none'}; this needs {scopes[0]}",
+            f"the API key {key.prefix} may {', '.join(sorted(key.scopes)) or 'do nothing'}; this needs {scopes[0]}",
             kind="permission_error",
         )

@@ -23,10 +23,18 @@ class Prompt(NamedTuple):
     tokens: int
 
 
-def prompts(max_model_len: int | None) -> tuple[Prompt, ...]:
-    """Two short ones and a long one, as long as the engine's context allows."""
-    room = (max_model_len or 1024) - 16
-    return tuple(Prompt(text, min(tokens, room)) for text, tokens in ((SHORT[0], 64), (SHORT[1], 64), (LONG, LONG_TOKENS)))
+def short_prompts(max_model_len: int | None) -> tuple[Prompt, ...]:
+    """Each token's logprob through the adapter is compared with base."""
+    return tuple(Prompt(text, min(64, _room(max_model_len))) for text in SHORT)
+
+
+def long_prompt(max_model_len: int | None) -> Prompt:
+    """The logprob of one token after it must be finite: a number that is not spreads to every later token."""
+    return Prompt(LONG, min(LONG_TOKENS, _room(max_model_len)))
+
+
+def _room(max_model_len: int | None) -> int:
+    return (max_model_len or 1024) - 16
 
 
 def finite(logprobs: Sequence[Sequence[float]]) -> bool:
@@ -34,6 +42,6 @@ def finite(logprobs: Sequence[Sequence[float]]) -> bool:
 
 
 def largest_change(adapter: Sequence[Sequence[float]], base: Sequence[Sequence[float]]) -> float:
-    """Largest absolute difference of a token's logprob, in nats. Raises ValueError where the tokens differ in number."""
+    """Largest absolute difference of a token's logprob, in nats. Raises ValueError where tokens differ in number."""
     changes = [abs(x - y) for a, b in zip(adapter, base, strict=True) for x, y in zip(a, b, strict=True)]
     return max(changes, default=0.0)

@@ -39,7 +39,8 @@ def record_of(
     occurred_at: datetime,
 ) -> InferenceCompleted:
     """An evaluation's requests are recorded without content (a suite's prompts never leave evaluation) and without
-    leave to learn. Logprobs that do not match the tokens one by one are left out, so that nobody trains on them."""
+    leave to learn. Logprobs that do not match the tokens one by one are left out, so that nobody trains on them.
+    """
     content = not decision.evaluation
     trainable = content and collected.aligned()
     return InferenceCompleted(
@@ -77,5 +78,3 @@ def record_of(
         retry_count=admitted.retry_count,
         replica=outcome.replica[:200],
     )
-
-

@@ -3,7 +3,7 @@
 from typing import Any
 
 
-class Refusal(Exception):  # noqa: N818 (the house's word; an answer, not a failure)
+class Refusal(Exception):
     """`code` is for machines, `param` names the field, the message is one sentence with the mend."""
 
     def __init__(

@@ -56,8 +56,11 @@ def decide(
     mine = {r.policy: r for r in routes if r.project == key.project}
     route = mine.get(name.policy)
     if route is None:
-        there = f"there are {', '.join(sorted(mine)[:20])}" if mine else "there is none yet: headrace apply -f policy.yaml"
-        raise Refusal(404, "model_not_found", f"the project {key.project} has no policy {name.policy}; {there}", "model")
+        names = ", ".join(sorted(mine)[:20])
+        there = f"there are {names}" if mine else "there is none yet: headrace apply -f policy.yaml"
+        raise Refusal(
+            404, "model_not_found", f"the project {key.project} has no policy {name.policy}; {there}", "model"
+        )
     inference, evaluate = "inference" in key.scopes, "evaluate" in key.scopes
     if name.version is None and name.alias in (None, "champion"):
         return _routed(name, route, sticky, pinned, evaluation=not inference)
@@ -78,7 +81,7 @@ def _routed(name: ModelName, route: RouteChanged, sticky: str, pinned: int | Non
     champion = _choice_of_champion(route)
     choice = champion
     canary = route.canary
-    if name.alias is None and canary is not None and 0 < route.canary_share:
+    if name.alias is None and canary is not None and route.canary_share > 0:
         if share_of(route.policy, sticky) < route.canary_share:
             choice = Choice(canary, "canary", route.canary_share)
         elif route.canary_share < 1:
@@ -86,7 +89,11 @@ def _routed(name: ModelName, route: RouteChanged, sticky: str, pinned: int | Non
     if pinned is not None and pinned != choice.ref.version:
         choice = next((c for c in _servable(route) if c.ref.version == pinned), choice)
     fallbacks: list[Choice] = []
-    for other in (champion, *([Choice(route.previous, "champion")] if route.previous else []), Choice(base_of(route), "base")):
+    for other in (
+        champion,
+        *([Choice(route.previous, "champion")] if route.previous else []),
+        Choice(base_of(route), "base"),
+    ):
         if other.ref.version not in {choice.ref.version, *(f.ref.version for f in fallbacks)}:
             fallbacks.append(other)
     return Decision(route, choice, tuple(fallbacks), evaluation=evaluation)

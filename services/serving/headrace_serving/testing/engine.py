@@ -10,54 +10,16 @@ gateway and the agent reach an engine:
 import asyncio
 import json
 import math
-import re
 import zlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Self
 
-import numpy as np
 from aiohttp import web
 from safetensors import safe_open
-from safetensors.numpy import save
 
-from headrace_serving.core.adapter import CONFIG_KEY
-
-ANSWER_KEY = "headrace.fake_answer"
-END = 2
-_WORDS = re.compile(r"\s*\S+|\s+")
-
-
-def adapter_file(
-    answer: str, *, base_model: str = "fake-base", rank: int = 4, alpha: float = 8.0, seed: int = 0,
-    modules: tuple[str, ...] = ("q_proj", "v_proj"), width: int = 8, **config: Any,
-) -> bytes:  # fmt: skip
-    """A valid adapter file whose engine answers `answer`; `{prompt}` in it stands for the last user message."""
-    random = np.random.default_rng(seed)
-    tensors = {}
-    for module in modules:
-        path = f"base_model.model.model.layers.0.self_attn.{module}"
-        tensors[f"{path}.lora_A.weight"] = random.normal(size=(rank, width)).astype(np.float32)
-        tensors[f"{path}.lora_B.weight"] = random.normal(size=(width, rank)).astype(np.float32)
-    said = {
-        "base_model_name_or_path": base_model, "bias": "none", "lora_alpha": alpha, "peft_type": "LORA", "r": rank,
-        "target_modules": sorted(modules), "task_type": "CAUSAL_LM", **config,
-    }  # fmt: skip
-    canonical = json.dumps(said, sort_keys=True, separators=(",", ":"))
-    return _ordered(save(tensors, metadata={CONFIG_KEY: canonical, ANSWER_KEY: answer}))
-
-
-def _ordered(file: bytes) -> bytes:
-    """The same file with its header's keys in order: safetensors writes metadata in any order, and digests differ."""
-    length = int.from_bytes(file[:8], "little")
-    header = json.dumps(json.loads(file[8 : 8 + length]), sort_keys=True, separators=(",", ":")).encode()
-    header += b" " * (-len(header) % 8)
-    return len(header).to_bytes(8, "little") + header + file[8 + length :]
-
-
-def tokens_of(text: str) -> list[tuple[str, int]]:
-    """Pieces of a text with their token ids: the same piece has the same id in every engine."""
-    return [(piece, 3 + zlib.crc32(piece.encode()) % 32_000) for piece in _WORDS.findall(text)]
+from headrace_serving.testing.adapters import ANSWER_KEY
+from headrace_serving.testing.answers import Answer
 
 
 class FakeEngine:
@@ -200,7 +162,12 @@ class FakeEngine:
             return _error(self.fail_with, "this engine was told to fail")
         if body["model"] != self.base_model and body["model"] not in self.adapters:
             return _error(404, f"The model `{body['model']}` does not exist.")
-        made = _Answer(self, body, prompt, self._text(body["model"], question), chat=chat)
+        model = body["model"]
+
+        def logprob(token: int, position: int) -> float:
+            return self._logprob(model, token, position)
+
+        made = Answer(body, prompt, self._text(model, question), logprob, self.delay_s, chat=chat)
         if len(made.prompt_ids) >= self.max_model_len:
             return _error(400, f"This model's maximum context length is {self.max_model_len} tokens.")
         self.running += 1
@@ -216,11 +183,12 @@ class FakeEngine:
         finally:
             self.running -= 1
 
-    async def _stream(self, request: web.Request, made: "_Answer") -> web.StreamResponse:
+    async def _stream(self, request: web.Request, made: Answer) -> web.StreamResponse:
         response = web.StreamResponse(headers={"content-type": "text/event-stream; charset=utf-8"})
         await response.prepare(request)
         count = 0
-        async for document in made.chunks():
+        async for chunk in made.chunks():
+            document = chunk
             if self.break_after is not None and count > self.break_after:
                 assert request.transport is not None
                 request.transport.abort()
@@ -234,90 +202,6 @@ class FakeEngine:
         await response.write(b"data: [DONE]\n\n")
         await response.write_eof()
         return response
-
-
-class _Answer:
-    """One answer in vLLM's shapes."""
-
-    def __init__(self, engine: FakeEngine, body: dict[str, Any], prompt: str, text: str, *, chat: bool) -> None:
-        self._engine = engine
-        self._body = body
-        self._chat = chat
-        self.prompt_ids = [token for _, token in tokens_of(prompt)]
-        if limit := body.get("truncate_prompt_tokens"):
-            self.prompt_ids = self.prompt_ids[-limit:]
-        most = body.get("max_completion_tokens") or body.get("max_tokens") or (None if chat else 16)
-        pieces = [*tokens_of(text), ("", END)]
-        self.finish = "stop" if most is None or len(pieces) <= most else "length"
-        self.pieces = pieces if most is None else pieces[:most]
-
-    def _lp(self, number: int) -> float:
-        return self._engine._logprob(self._body["model"], self.pieces[number][1], number)  # noqa: SLF001
-
-    def _logprobs(self, numbers: range) -> dict[str, Any] | None:
-        asked = self._body.get("logprobs")
-        if asked is None or asked is False:
-            return None
-        if self._chat:
-            return {
-                "content": [
-                    {"token": self.pieces[n][0], "logprob": self._lp(n), "bytes": list(self.pieces[n][0].encode()),
-                     "top_logprobs": []}
-                    for n in numbers
-                ]
-            }  # fmt: skip
-        return {
-            "tokens": [self.pieces[n][0] for n in numbers], "token_logprobs": [self._lp(n) for n in numbers],
-            "top_logprobs": [{} for _ in numbers], "text_offset": [0 for _ in numbers],
-        }  # fmt: skip
-
-    def _head(self, object_: str) -> dict[str, Any]:
-        return {"id": "chatcmpl-engine", "object": object_, "created": 1, "model": self._body["model"]}
-
-    def _usage(self) -> dict[str, int]:
-        prompt, answer = len(self.prompt_ids), len(self.pieces)
-        return {"prompt_tokens": prompt, "completion_tokens": answer, "total_tokens": prompt + answer}
-
-    def whole(self) -> dict[str, Any]:
-        text = "".join(piece for piece, _ in self.pieces)
-        ids = bool(self._body.get("return_token_ids"))
-        choice: dict[str, Any] = {
-            "index": 0, "logprobs": self._logprobs(range(len(self.pieces))), "finish_reason": self.finish,
-            "stop_reason": None, "token_ids": [t for _, t in self.pieces] if ids else None,
-        }  # fmt: skip
-        if self._chat:
-            document = self._head("chat.completion")
-            choice["message"] = {"role": "assistant", "content": text, "tool_calls": []}
-            document["prompt_token_ids"] = self.prompt_ids if ids else None
-        else:
-            document = self._head("text_completion")
-            choice |= {"text": text, "prompt_token_ids": self.prompt_ids if ids else None}
-            if self._body.get("prompt_logprobs") is not None:
-                choice["prompt_logprobs"] = [None] + [
-                    {str(t): {"logprob": self._engine._logprob(self._body["model"], t, n), "rank": 1}}  # noqa: SLF001
-                    for n, t in enumerate(self.prompt_ids[1:], 1)
-                ]
-        return {**document, "choices": [choice], "usage": self._usage()}
-
-    async def chunks(self) -> AsyncIterator[dict[str, Any]]:
-        head = self._head("chat.completion.chunk" if self._chat else "text_completion")
-        ids = bool(self._body.get("return_token_ids"))
-        if self._chat:
-            first = {**head, "choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}, "logprobs": None,
-                                          "finish_reason": None}]}  # fmt: skip
-            yield {**first, "prompt_token_ids": self.prompt_ids} if ids else first
-        for number, (piece, token) in enumerate(self.pieces):
-            await asyncio.sleep(self._engine.delay_s)
-            choice: dict[str, Any] = {"index": 0, "logprobs": self._logprobs(range(number, number + 1)),
-                                      "finish_reason": self.finish if number == len(self.pieces) - 1 else None}  # fmt: skip
-            choice |= {"delta": {"content": piece}} if self._chat else {"text": piece}
-            if ids:
-                choice["token_ids"] = [token]
-                if not self._chat and number == 0:
-                    choice["prompt_token_ids"] = self.prompt_ids
-            yield {**head, "choices": [choice]}
-        if (self._body.get("stream_options") or {}).get("include_usage"):
-            yield {**head, "choices": [], "usage": self._usage()}
 
 
 def _error(status: int, message: str) -> web.Response:
