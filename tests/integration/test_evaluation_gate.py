@@ -64,8 +64,7 @@ async def test_any_order_and_any_repetition_gives_one_report(database_url):
             await world.say(event)
             await asyncio.sleep(0.01)
         assert world.reports() == []
-        await until(lambda: world.told())
-        assert "evals push private" in (await world.told())["waiting"][0]["because"]
+        await until(lambda: _waits(world, "evals push private"))
         await world.push()
         await world.report()
         await asyncio.sleep(0.3)

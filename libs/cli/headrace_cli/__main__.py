@@ -53,7 +53,8 @@ def _usage(wrong: "TyperException") -> int:
     if "Usage:" in said or not said:  # a group of commands alone: its help is the answer
         err().print(said)
     else:
-        err().print(f"{said.rstrip('.')}: `{command} --help` shows how.", style="red")
+        said = said if said.endswith("?") else f"{said.rstrip('.')}:"
+        err().print(f"{said} `{command} --help` shows how.", style="red")
     return wrong.exit_code
 
 

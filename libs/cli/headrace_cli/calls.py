@@ -77,9 +77,8 @@ def _refusal(service: str, url: str, answer: httpx2.Response) -> Problem:
     if answer.status_code in (401, 403):
         variable = "HEADRACE_API_KEY" if service == "gateway" else "HEADRACE_ADMIN_TOKEN"
         return Refused(f"The {service} does not accept {variable}: {sentence(message)}", code, param, message)
-    mend = _MENDS.get(code, "").format(
-        policy=answer.request.url.path.split("/")[3] if "/v1/" in answer.request.url.path else ""
-    )
+    steps = answer.request.url.path.split("/")  # /v1/policies/NAME/…
+    mend = _MENDS.get(code, "").format(policy=clean(steps[3]) if len(steps) > 3 else "")
     said = sentence(message)
     if answer.status_code == 503:
         mend = mend or "it is starting or waits for its database; try again in a moment"

@@ -19,7 +19,7 @@ def main(arguments: list[str]) -> int:
     try:
         platform = ServingPlatform.read()
         gateway = GatewaySettings() if part == "gateway" else None
-        agent = AgentSettings() if part == "agent" else None  # type: ignore[call-arg]
+        agent = AgentSettings() if part == "agent" else None
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         sys.stderr.write(f"{part}: the setting {error.title}.{'.'.join(map(str, first['loc']))}: {first['msg']}\n")

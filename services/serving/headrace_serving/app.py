@@ -83,7 +83,7 @@ def build_agent(
         settings,
         engine,
         bus,
-        objects or S3Objects(ObjectSettings()),  # type: ignore[call-arg]
+        objects or S3Objects(ObjectSettings()),
         clock,
         platform.topics.prefix,
         platform.places.models_dir,

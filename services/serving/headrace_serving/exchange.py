@@ -215,6 +215,7 @@ class Exchange:
             (b"x-headrace-inference-id", self._a.inference_id.encode()),
             (b"x-headrace-episode-id", self._a.episode_id.encode()),
             (b"x-headrace-version", b"%d" % self._choice.ref.version),
+            (b"x-headrace-fallback", b"true" if self._fallback else b"false"),
         ]
 
     def _rewrite(self, document: dict[str, Any]) -> None:

@@ -107,8 +107,8 @@ class ServingPlatform(BaseSettings):
     def read(cls) -> "ServingPlatform":
         """From the environment. Raises pydantic's ValidationError naming the variable that is wrong or missing."""
         return cls(
-            kafka=KafkaSettings(),  # type: ignore[call-arg]
+            kafka=KafkaSettings(),
             topics=TopicSettings(),
-            process=ProcessSettings(),  # type: ignore[call-arg]
+            process=ProcessSettings(),
             places=PlacesSettings(),
         )

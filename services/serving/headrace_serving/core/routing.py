@@ -69,8 +69,8 @@ def decide(
         raise Refusal(
             403,
             "missing_scope",
-            f"{name.policy}@v{choice.ref.version} is a candidate: no user sees it before its gate report, and asking it "
-            "needs a key with the scope evaluate",
+            f"{name.policy}@v{choice.ref.version} is a candidate: no user sees it before its gate report, and asking "
+            "it needs a key with the scope evaluate",
             "model",
             kind="permission_error",
         )

@@ -91,8 +91,9 @@ class Answer:
             yield {**first, "prompt_token_ids": self.prompt_ids} if ids else first
         for number, (piece, token) in enumerate(self.pieces):
             await asyncio.sleep(self._delay_s)
-            choice: dict[str, Any] = {"index": 0, "logprobs": self._logprobs(range(number, number + 1)),
-                                      "finish_reason": self.finish if number == len(self.pieces) - 1 else None}  # fmt: skip
+            last = number == len(self.pieces) - 1
+            logprobs = self._logprobs(range(number, number + 1))
+            choice: dict[str, Any] = {"index": 0, "logprobs": logprobs, "finish_reason": self.finish if last else None}
             choice |= {"delta": {"content": piece}} if self._chat else {"text": piece}
             if ids:
                 choice["token_ids"] = [token]
