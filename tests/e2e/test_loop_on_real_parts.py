@@ -94,7 +94,7 @@ def test_from_a_policy_file_to_an_answer_by_weights_that_users_taught(state, cli
     assert before.headers["x-headrace-version"].endswith("0")
     first = before.parse().choices[0].message.content
 
-    feedback = Headrace(url=state.gateway_url, api_key=state.api_key)
+    feedback = Headrace(gateway_url=state.gateway_url, api_key=state.api_key)
     for number in range(8):
         item = ITEMS[number % 4]
         answer = ask(client, item).parse()
@@ -168,7 +168,7 @@ def test_a_killed_service_comes_back_and_accepted_feedback_is_joined(state, clie
     answer = ask(client, "lamp").parse()
     pid = stack.status(state.root).pids[name]
     os.kill(pid, signal.SIGKILL)
-    with Headrace(url=state.gateway_url, api_key=state.api_key) as feedback:
+    with Headrace(gateway_url=state.gateway_url, api_key=state.api_key) as feedback:
         feedback.accepted(answer)
         assert feedback.flush(timeout=60)
 

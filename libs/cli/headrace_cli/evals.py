@@ -114,7 +114,7 @@ def list_(context: typer.Context, json: AsJson = False) -> None:
     screen.show_table(
         ("suite", "cases#", "digest", "pushed by", "at"),
         [
-            (r["suite"], r["cases"], screen.short(r["digest"]), r.get("updated_by"), screen.when(r.get("updated_at")))
+            (r["suite"], r["cases"], screen.short(r["digest"]), r.get("updated_by"), screen.since(r.get("updated_at")))
             for r in rows
         ],
     )

@@ -70,8 +70,8 @@ def list_(context: typer.Context, json: AsJson = False) -> None:
                 r.get("name"),
                 r.get("project"),
                 ", ".join(r["scopes"]),
-                screen.styled("revoked", "red") if r.get("revoked") else "",
-                screen.when(r.get("created_at")),
+                screen.styled("revoked", "red") if r.get("revoked") else screen.styled("", ""),
+                screen.since(r.get("created_at")),
             )
             for r in rows
         ],

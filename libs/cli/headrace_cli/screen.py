@@ -16,6 +16,7 @@ from rich.text import Text
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 NONE = "\u2013"
+WIDE = 400
 STYLES = {
     "ready": "green",
     "done": "dim",
@@ -42,11 +43,17 @@ STYLES = {
 
 def out() -> Console:
     """Made at each use, so that it follows where stdout goes."""
-    return Console(highlight=False, markup=False, emoji=False, soft_wrap=not sys.stdout.isatty())
+    return _console(sys.stdout.isatty())
 
 
 def err() -> Console:
-    return Console(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap=not sys.stderr.isatty())
+    return _console(sys.stderr.isatty(), stderr=True)
+
+
+def _console(terminal: bool, **options: Any) -> Console:
+    """Into a pipe or a file nothing is wrapped: other programs count lines."""
+    wide = {} if terminal else {"width": WIDE, "soft_wrap": True}
+    return Console(highlight=False, markup=False, emoji=False, **wide, **options)
 
 
 def clean(text: object) -> str:
@@ -75,10 +82,15 @@ def cell(value: object) -> Text:
 
 
 def show_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """A column whose name ends in `#` is a number, set to the right."""
-    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
-    for name in columns:
-        table.add_column(name.rstrip("#"), justify="right" if name.endswith("#") else "left", overflow="fold")
+    """A column whose name ends in `#` is a number, set to the right; the last columns give way on a narrow screen."""
+    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0), show_header=any(columns))
+    for index, name in enumerate(columns):
+        table.add_column(
+            name.rstrip("#"),
+            justify="right" if name.endswith("#") else "left",
+            overflow="fold",
+            no_wrap=index == 0 or name.endswith("#"),
+        )
     for row in rows:
         table.add_row(*(cell(value) for value in row))
     out().print(table)
@@ -94,6 +106,14 @@ def when(stamp: object, now: datetime | None = None) -> str:
         return clean(stamp)
     then = then.astimezone(UTC)
     return f"{then:%Y-%m-%d %H:%M} UTC ({ago(then, now or datetime.now(UTC))})"
+
+
+def since(stamp: object) -> str:
+    """Only how long ago: for tables."""
+    try:
+        return ago(datetime.fromisoformat(str(stamp)), datetime.now(UTC)) if stamp else NONE
+    except ValueError:
+        return clean(stamp)
 
 
 def ago(then: datetime, now: datetime) -> str:

@@ -16,7 +16,7 @@ from headrace_cli.progress import Progress
 
 if TYPE_CHECKING:
     from headrace_local.options import StackOptions
-    from headrace_local.state import StackState
+    from headrace_local.state import ProcessState, StackState
 
 T = TypeVar("T")
 Broker = Annotated[
@@ -145,13 +145,16 @@ def _show_status(state: "StackState") -> None:
     for p in state.processes.values():
         runs = p.status in ("starting", "ready", "restarting")
         up_for = _span(now - p.started) if runs and p.started else None
-        rows.append(
-            (p.name, screen.word(p.status), p.pid if runs else None, up_for, p.restarts or None, p.url or p.port)
-        )
+        rows.append((p.name, screen.word(p.status), p.pid if runs else None, up_for, p.restarts or None, _where(p)))
     screen.show_table(("process", "state", "pid#", "for#", "restarts#", "where"), rows)
     for p in state.processes.values():
         if p.error and p.status != "ready":
             screen.out().print(f"{p.name}: {screen.clean(p.error)}", style="red")
+
+
+def _where(process: "ProcessState") -> object:
+    """The address of what speaks HTTP, the port of the rest."""
+    return process.url if process.url and process.url.startswith("http") else process.port
 
 
 def _span(seconds: float) -> str:

@@ -1,6 +1,6 @@
 """`headrace versions`: list and show."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -36,22 +36,28 @@ def list_(
         screen.out().print("There is no policy yet: headrace apply -f policy.yaml")
         return
     screen.show_table(
-        ("version", "state", "verdict", "suite score#", "champion's#", "from", "trained on#", "ready on", "registered"),
+        ("version", "state", "verdict", "suite score#", "from", "data#", "ready on", "registered"),
         [
             (
                 f"{r['policy']}@{'base' if r['version'] == 0 else 'v' + str(r['version'])}",
                 screen.word(r.get("state")),
                 screen.word(r.get("verdict")),
-                screen.number(r.get("candidate_score")),
-                screen.number(r.get("champion_score")),
+                _scores(r),
                 {None: None, 0: "base"}.get(r.get("parent_version"), f"v{r.get('parent_version')}"),
                 r.get("samples"),
-                ", ".join(r.get("ready_on") or []) if r["version"] else "every engine",
-                screen.when(r.get("registered_at")),
+                ", ".join(r.get("ready_on") or []) if r["version"] else "all",
+                screen.since(r.get("registered_at")),
             )
             for r in rows
         ],
     )
+
+
+def _scores(row: dict[str, Any]) -> str | None:
+    """On the suite: its own beside the champion's of then."""
+    if row.get("candidate_score") is None:
+        return None
+    return f"{screen.number(row['candidate_score'])} vs {screen.number(row.get('champion_score'))}"
 
 
 def show(
