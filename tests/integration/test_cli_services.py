@@ -184,6 +184,8 @@ async def test_a_suite_is_pushed_and_a_bad_case_is_told_by_line(city, tmp_path):
     status, _, err = await city("evals", "push", "private", "-f", "bad.jsonl")
     assert status == 1
     assert err.startswith("bad.jsonl:3: rule")
+    (tmp_path / "odd.yaml").write_text("cases: [{id: a, prompt: x, rule: {max_words: .inf}}]")
+    assert "cannot be written as JSON" in (await city("evals", "push", "private", "-f", "odd.yaml"))[2]
     (tmp_path / "cut.jsonl").write_text('{"id": "a"}\n{"id":')
     assert (await city("evals", "push", "private", "-f", "cut.jsonl"))[2].startswith("cut.jsonl:2: not JSON")
 
@@ -208,6 +210,9 @@ async def test_feedback_by_hand(city):
     assert out.startswith("Taken as fb_")
     assert (await city("feedback", inference, "comment", "42"))[0] == 0
     assert (await city("feedback", "order-7", "accepted", "null", "--correlation"))[0] == 0
+    for infinite in ("NaN", "-Infinity", "1e999"):
+        status, _, err = await city("feedback", inference, "edited", "--", infinite)
+        assert (status, err) == (2, f"{infinite} is no number that feedback can carry: give a finite one.\n")
     status, _, err = await city("feedback", inference, "9lives", "true")
     assert status == 1
     assert "metric" in err

@@ -37,6 +37,10 @@ def push(
     """Push a suite. It is encrypted at rest, and its contents never leave the evaluation service."""
     places: Places = context.obj
     document, lines = read_suite(file)
+    try:  # YAML knows dates and infinities
+        document = jsonlib.loads(jsonlib.dumps(document, default=str, allow_nan=False))
+    except (ValueError, TypeError, RecursionError) as error:
+        raise Problem(f"{file} cannot be written as JSON: {error}.") from None
     if max_tokens is not None:
         document["max_tokens"] = max_tokens
     try:

@@ -1,6 +1,7 @@
 """`headrace feedback`: a judgement by hand."""
 
 import json as jsonlib
+import math
 from typing import Annotated, Any
 
 import typer
@@ -53,7 +54,10 @@ def read_value(metric: str, text: str) -> Any:
     def refuse(constant: str) -> Any:
         raise Problem(f"{constant} is no number that feedback can carry: give a finite one.", 2)
 
+    def finite(number: str) -> float:
+        return float(number) if math.isfinite(float(number)) else refuse(number)
+
     try:
-        return jsonlib.loads(text, parse_constant=refuse)
+        return jsonlib.loads(text, parse_constant=refuse, parse_float=finite)
     except ValueError:
         return text

@@ -50,10 +50,10 @@ def err() -> Console:
     return _console(sys.stderr.isatty(), stderr=True)
 
 
-def _console(terminal: bool, **options: Any) -> Console:
+def _console(terminal: bool, *, stderr: bool = False) -> Console:
     """Into a pipe or a file nothing is wrapped: other programs count lines."""
-    wide = {} if terminal else {"width": WIDE, "soft_wrap": True}
-    return Console(highlight=False, markup=False, emoji=False, **wide, **options)
+    width = None if terminal else WIDE
+    return Console(stderr=stderr, highlight=False, markup=False, emoji=False, width=width, soft_wrap=not terminal)
 
 
 def clean(text: object) -> str:

@@ -91,8 +91,8 @@ def _addresses(state: "StackState") -> None:
     if "vllm" in state.ports and state.base_model:
         rows.append(("base model", state.base_model))
     screen.show_table(("", ""), rows)
-    if state.api_key:
-        screen.out().print(
+    if state.api_key:  # one line however narrow the terminal: it is copied
+        typer.echo(
             f"\nFor an app:  export HEADRACE_GATEWAY_URL={state.gateway_url} HEADRACE_API_KEY={state.api_key}\n"
             "Next:        headrace apply -f policy.yaml"
         )

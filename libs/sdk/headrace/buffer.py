@@ -114,6 +114,6 @@ class Buffer:
     def complain(self, now: float, *, at_last: bool = False) -> None:
         """Log what was lost since the last time, if it is time for it."""
         if self._lost_unsaid and (at_last or now - self._complained_at >= COMPLAIN_EVERY_S):
-            log.warning("headrace lost %d pieces of feedback; the last because %s", self._lost_unsaid, self._why)
+            log.warning("pieces of feedback lost: %d; the last because %s", self._lost_unsaid, self._why)
             self._lost_unsaid = 0
             self._complained_at = now

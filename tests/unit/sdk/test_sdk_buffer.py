@@ -50,8 +50,8 @@ def test_what_finds_no_room_is_counted_and_said_once_a_minute(caplog):
     assert len(caplog.records) == 1
     buffer.put(item(), 61.0)
     assert [r.getMessage() for r in caplog.records] == [
-        "headrace lost 1 pieces of feedback; the last because the queue of 1 is full",
-        "headrace lost 50 pieces of feedback; the last because the queue of 1 is full",
+        "pieces of feedback lost: 1; the last because the queue of 1 is full",
+        "pieces of feedback lost: 50; the last because the queue of 1 is full",
     ]
 
 

@@ -66,11 +66,13 @@ class Loading:
         """The slice of the state that the batch concerns, and the traces of its inferences."""
         named = {(i.project, target) for i in batch.inferences for target in targets_of(i)}
         named |= {name for opinion in batch.opinions for name in _names(opinion)}
+        compared = [o.key.target for o in batch.opinions if o.key.metric_name == "comparison"]
+        if compared:  # what a comparison was about before is concerned too
+            named |= {name for opinion in await self._opinions(compared) for name in _names(opinion)}
         await self._lock(named)
-        held = await self._opinions([o.key.target for o in batch.opinions]) if batch.opinions else []
-        before = {name for opinion in held for name in _names(opinion)} - named
-        # Only a changed comparison gets here. Out of order, it may meet a deadlock, which the server ends and we retry.
-        await self._lock(before)
+        held = await self._opinions([o.key.target for o in batch.opinions])
+        # A comparison that changed between the two looks: the order is broken, a deadlock would end in another try.
+        await self._lock({name for opinion in held for name in _names(opinion)} - named)
         keys = [*batch.again, *await self._waiting_for(batch.policies)]
         wanted = {target for opinion in (*batch.opinions, *held) for _, target in _names(opinion)}
         known, traces = await self._inferences(wanted, keys)
