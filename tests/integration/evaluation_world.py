@@ -194,9 +194,9 @@ class EvaluationWorld:
             ),
         )
 
-    async def everything(self, *load: int, champion: int = 0, **gate) -> None:
+    async def everything(self, *load: int, champion: int = 0, suite=None, **gate) -> None:
         """All that a comparison needs."""
-        await self.push()
+        await self.push(suite)
         await self.say(
             self.policy(**gate),
             self.route(*load, champion=champion),

@@ -46,6 +46,14 @@ async def test_the_gateway_is_asked_by_version_with_the_evaluation_key_and_nothi
     assert len({body["seed"] for body in world.gateway.bodies}) == 1
 
 
+async def test_a_long_suite_is_asked_no_further_than_the_evidence_needs(world):
+    long = SUITE | {"cases": [case | {"id": f"{n}-{case['id']}"} for n in range(4) for case in SUITE["cases"]]}
+    await world.everything(1, suite=long)
+    report = await world.report()
+    assert report.verdict == "promote" and report.statistics.cases == 24
+    assert len(world.gateway.asked) == 48
+
+
 async def test_a_worse_one_is_rejected_an_equal_one_is_held(world):
     world.gateway.answers |= {0: GOOD, 1: POOR, 2: GOOD}
     world.gateway.tokens |= {0: 10, 1: 10}

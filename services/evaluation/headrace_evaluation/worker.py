@@ -11,9 +11,10 @@ from datetime import datetime, timedelta
 import structlog
 
 from headrace_evaluation.asking import Asker, NoAnswerError
+from headrace_evaluation.core.looks import looks
 from headrace_evaluation.core.planning import Comparison, Waiting, plan, still_holds, subject
 from headrace_evaluation.core.suite import Case, Suite
-from headrace_evaluation.core.verdict import Answered, Pair, Verdict, decide
+from headrace_evaluation.core.verdict import Answered, Pair, Verdict, decide, settled
 from headrace_evaluation.settings import EvaluationSettings
 from headrace_evaluation.store import Job, Store
 from headrace_evaluation.vault import SealBrokenError, Vault
@@ -120,35 +121,52 @@ class Worker:
         """One job from its suite to its report: what became of it, in a word."""
         started = self._service.clock.monotonic()
         told = job.comparison
-        suite = await self._open(job) if await self._gate(job) is not None else None
-        if suite is None:
+        spec_of = await self._gate(job)
+        suite = await self._open(job) if spec_of is not None else None
+        if spec_of is None or suite is None:
             return "superseded"
-        trouble = Trouble()
-        asked = [(told.candidate, None), (told.champion, self._champion_since(job))]
-        answers = [await self._known(told, version, since) for version, since in asked]
-        try:
-            async with asyncio.TaskGroup() as group:
-                for number, case in enumerate(suite.cases):
-                    for (version, _), known in zip(asked, answers, strict=True):
-                        if number not in known:
-                            group.create_task(self._answer(job, suite, version, number, case, known, trouble))
-        except ExceptionGroup as several:
-            bug = next((e for e in several.exceptions if not isinstance(e, HeadraceError)), several.exceptions[0])
-            raise bug from None
-        candidate, champion = answers
-        pairs = [
-            Pair(candidate[n], champion[n], case.weight)
-            for n, case in enumerate(suite.cases)
-            if n in candidate and n in champion
-        ]
+        trouble, asked, pairs = Trouble(), list[int](), list[Pair]()
+        versions = [(told.candidate, None), (told.champion, self._champion_since(job))]
+        sides = [(version, await self._known(told, version, since)) for version, since in versions]
+        for look in looks(len(suite.cases), told.candidate.digest):
+            await self._ask(job, suite, look, sides, trouble)
+            asked += look
+            (_, candidate), (_, champion) = sides
+            pairs = [
+                Pair(candidate[n], champion[n], suite.cases[n].weight)
+                for n in asked
+                if n in candidate and n in champion
+            ]
+            if trouble.because or settled(spec_of.gate, pairs):
+                break
         if trouble.because and (trouble.ours or job.failures + 1 < self._settings.failures):
             await self._put_back(job, trouble)
             return "put back"
         spec_of = await self._gate(job)
         if spec_of is None:
             return "superseded"
-        verdict = decide(spec_of.gate, pairs, expected=len(suite.cases), trouble=trouble.because)
+        verdict = decide(spec_of.gate, pairs, expected=len(asked), trouble=trouble.because)
         return await self._finish(job, verdict, self._service.clock.monotonic() - started)
+
+    async def _ask(
+        self,
+        job: Job,
+        suite: Suite,
+        look: list[int],
+        sides: list[tuple[VersionRef, dict[int, Answered]]],
+        trouble: Trouble,
+    ) -> None:
+        """The cases of one look that have no answer yet, both versions in the same minutes."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                for number in look:
+                    for version, known in sides:
+                        if number not in known:
+                            case = suite.cases[number]
+                            group.create_task(self._answer(job, suite, version, number, case, known, trouble))
+        except ExceptionGroup as several:
+            bug = next((e for e in several.exceptions if not isinstance(e, HeadraceError)), several.exceptions[0])
+            raise bug from None
 
     async def _open(self, job: Job) -> Suite | None:
         told = job.comparison

@@ -72,6 +72,16 @@ def decide(gate: GateSpec, pairs: Sequence[Pair], *, expected: int, trouble: str
     return Verdict(verdict, because, numbers, guards)
 
 
+def settled(gate: GateSpec, pairs: Sequence[Pair]) -> bool:
+    """Whether the evidence is in, so that the rest of the suite need not be asked.
+
+    The e-value may be looked at whenever one likes; guards must hold at the same look. A candidate that is worse is
+    settled as soon as that is known.
+    """
+    verdict = decide(gate, pairs, expected=len(pairs))
+    return verdict.verdict == "promote" or verdict.statistics.e_harm >= 1 / HARM_ALPHA
+
+
 def _finite(pair: Pair) -> bool:
     return all(math.isfinite(x) for a in (pair.candidate, pair.champion) for x in (a.score, a.latency_s)) and (
         math.isfinite(pair.weight)

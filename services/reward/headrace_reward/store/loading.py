@@ -66,11 +66,10 @@ class Loading:
         """The slice of the state that the batch concerns, and the traces of its inferences."""
         named = {(i.project, target) for i in batch.inferences for target in targets_of(i)}
         named |= {name for opinion in batch.opinions for name in _names(opinion)}
-        compared = [o.key.target for o in batch.opinions if o.key.metric_name == "comparison"]
-        if compared:  # what a comparison was about before is concerned too
-            named |= {name for opinion in await self._opinions(compared) for name in _names(opinion)}
+        if any(opinion.key.metric_name == "comparison" for opinion in batch.opinions):
+            named |= {name for opinion in await self._held(batch.opinions) for name in _names(opinion)}
         await self._lock(named)
-        held = await self._opinions([o.key.target for o in batch.opinions])
+        held = await self._held(batch.opinions)
         # A comparison that changed between the two looks: the order is broken, a deadlock would end in another try.
         await self._lock({name for opinion in held for name in _names(opinion)} - named)
         keys = [*batch.again, *await self._waiting_for(batch.policies)]
@@ -94,6 +93,11 @@ class Loading:
             waiting=await self._waiting(keys_known),
         )
         return book, traces | batch.traces
+
+    async def _held(self, opinions: Sequence[Opinion]) -> list[Opinion]:
+        """The revisions that these may replace: what a comparison was about before is concerned too."""
+        keys = {opinion.key for opinion in opinions}
+        return [o for o in await self._opinions({key.target for key in keys}) if o.key in keys]
 
     async def _lock(self, names: Collection[tuple[str, str]]) -> None:
         buckets = sorted({zlib.crc32(f"{project} {target}".encode()) % 1024 for project, target in names})
