@@ -31,14 +31,12 @@ class Store:
         self, project: str, opinions: Sequence[tuple[OpinionKey, int]]
     ) -> dict[OpinionKey, int]:
         """Move each opinion on by so many revisions and answer its last one. Locks the opinions until the commit."""
-        statement = insert(OPINION).values(
-            [{"project": project, **key._asdict(), "revision": count} for key, count in opinions]
-        )
+        new = insert(OPINION)
         rows = await self._session.execute(
-            statement.on_conflict_do_update(
-                index_elements=["project", "target", "metric_name", "source"],
-                set_={"revision": OPINION.c.revision + statement.excluded.revision},
-            ).returning(OPINION.c.target, OPINION.c.metric_name, OPINION.c.source, OPINION.c.revision)
+            new.on_conflict_do_update(
+                constraint="opinion_pkey", set_={"revision": OPINION.c.revision + new.excluded.revision}
+            ).returning(OPINION.c.target, OPINION.c.metric_name, OPINION.c.source, OPINION.c.revision),
+            [{"project": project, **key._asdict(), "revision": count} for key, count in opinions],
         )
         return {OpinionKey(row.target, row.metric_name, row.source): row.revision for row in rows}
 
@@ -63,7 +61,7 @@ class Store:
             for submission, event in sorted(zip(submissions, events, strict=True), key=lambda pair: pair[0].id)
         ]
         added = await self._session.scalars(
-            insert(FEEDBACK).values(rows).on_conflict_do_nothing(constraint="feedback_pkey").returning(FEEDBACK.c.id)
+            insert(FEEDBACK).on_conflict_do_nothing(constraint="feedback_pkey").returning(FEEDBACK.c.id), rows
         )
         return len(added.all()) == len(rows)
 
