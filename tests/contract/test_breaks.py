@@ -36,7 +36,10 @@ def test_additions_that_nobody_needs_to_know_pass(new, why):
 
 
 def test_optional_fields_may_be_added_deep_inside():
-    before, after = schema(inner=(Inner, ...), many=(tuple[Inner, ...], ())), schema(inner=(Wider, ...), many=(tuple[Wider, ...], ()))
+    before, after = (
+        schema(inner=(Inner, ...), many=(tuple[Inner, ...], ())),
+        schema(inner=(Wider, ...), many=(tuple[Wider, ...], ())),
+    )
     assert explain("thing", before, after) == []
 
 

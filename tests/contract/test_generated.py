@@ -12,7 +12,9 @@ from headrace_schemas.generate import ROOT, main, schemas, stale
 
 def a_tree(tmp_path):
     """A copy of what the generator reads and writes."""
-    shutil.copytree(ROOT / "schemas", tmp_path / "schemas", ignore=shutil.ignore_patterns("headrace_schemas", "__pycache__"))
+    shutil.copytree(
+        ROOT / "schemas", tmp_path / "schemas", ignore=shutil.ignore_patterns("headrace_schemas", "__pycache__")
+    )
     (tmp_path / "README.md").write_text("# x\n<!-- loop:begin -->\nold\n<!-- loop:end -->\n")
     assert main([], tmp_path) == 0
     return tmp_path
@@ -72,11 +74,15 @@ def test_every_topic_is_in_the_picture():
     for topic in TOPICS:
         assert f"{topic.event.type}" in drawn
         for consumer in set(topic.consumers) - {"console", topic.producer}:
-            edge = next(line for line in drawn.splitlines() if line.strip().startswith(f"{topic.producer} ==") and line.endswith(f"==> {consumer}"))
+            edge = next(
+                line
+                for line in drawn.splitlines()
+                if line.strip().startswith(f"{topic.producer} ==") and line.endswith(f"==> {consumer}")
+            )
             assert topic.event.type in edge
 
 
-@pytest.mark.parametrize("text", ["yes", "a: b", "", "1", "# no", "don't \"quote\"", "null", "- x", "[a]", "über\nzwei"])
+@pytest.mark.parametrize("text", ["yes", "a: b", "", "1", "# no", 'don\'t "quote"', "null", "- x", "[a]", "über\nzwei"])
 def test_yaml_reads_back_as_it_was(text):
     value = {"a": text, text or "k": [text, {"b": text}, []], "n": [1, 1.5, True, None, {}]}
     assert yaml.safe_load(asyncapi.to_yaml(value)) == value

@@ -85,9 +85,11 @@ def test_from_a_policy_file_to_an_answer_by_weights_that_users_taught(state, cli
     assert applied.status_code == 201, applied.text
 
     def answers():
-        return httpx2.get(
-            f"{state.gateway_url}/v1/models", headers={"Authorization": f"Bearer {state.api_key}"}
-        ).json().get("data")
+        return (
+            httpx2.get(f"{state.gateway_url}/v1/models", headers={"Authorization": f"Bearer {state.api_key}"})
+            .json()
+            .get("data")
+        )
 
     until(answers, 30)
     before = ask(client, "kettle", temperature=0.0)
@@ -150,7 +152,11 @@ def test_from_a_policy_file_to_an_answer_by_weights_that_users_taught(state, cli
 
 def test_a_stream_by_the_official_client_is_whole_and_carries_the_id_that_feedback_needs(client):
     stream = client.chat.completions.create(
-        model="support", messages=[{"role": "user", "content": "Say hello."}], max_tokens=12, temperature=0.0, stream=True
+        model="support",
+        messages=[{"role": "user", "content": "Say hello."}],
+        max_tokens=12,
+        temperature=0.0,
+        stream=True,
     )
     chunks = list(stream)
     whole = client.chat.completions.create(

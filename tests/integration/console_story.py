@@ -23,7 +23,12 @@ START = datetime(2026, 12, 1, 9, 0, tzinfo=UTC)
 D = "0123456789abcdef" * 4
 BASE = "HuggingFaceTB/SmolLM2-135M-Instruct"
 ITEMS = ("kettle", "desk lamp", "backpack", "headphones", "raincoat", "bicycle pump")
-ASKS = ("Where is my {}?", "Can I send the {} back?", "The {} arrived broken. What now?", "How long is the {} under warranty?")
+ASKS = (
+    "Where is my {}?",
+    "Can I send the {} back?",
+    "The {} arrived broken. What now?",
+    "How long is the {} under warranty?",
+)
 
 
 def digest(n):
@@ -34,7 +39,13 @@ def ref(policy, version):
     if version == 0:
         return {"version": 0, "engine_model": BASE}
     d = digest(version)
-    return {"version": version, "digest": d, "object_key": f"adapters/{d}", "size_bytes": 9, "engine_model": engine_model(policy, version, d)}
+    return {
+        "version": version,
+        "digest": d,
+        "object_key": f"adapters/{d}",
+        "size_bytes": 9,
+        "engine_model": engine_model(policy, version, d),
+    }
 
 
 class Story:
@@ -89,7 +100,14 @@ class Story:
         self.sequence += 1
         probe = {"finite": True, "differs_from_base": True, "seconds": 1.2}
         adapters = [
-            {"policy": self.policy, "version": v, "digest": digest(v), "engine_model": ref(self.policy, v)["engine_model"], "state": "ready", "probe": probe}
+            {
+                "policy": self.policy,
+                "version": v,
+                "digest": digest(v),
+                "engine_model": ref(self.policy, v)["engine_model"],
+                "state": "ready",
+                "probe": probe,
+            }
             for v in ready
         ]
         self._add(
@@ -163,8 +181,17 @@ class Story:
             item = self.rng.choice(ITEMS)
             question = self.rng.choice(ASKS).format(item)
             good = self.rng.random() < like
-            answer = f"Your {item} is on its way and arrives on Tuesday." if good else f"Thank you for reaching out to us about your {item}. We understand how important this is to you, and there are several things that you may want to consider:\n1. Check your account."
-            given = self.inference(version, max(1, round(self.rng.gauss(tokens if good or version == 0 else tokens * 2, 4))), question, answer)
+            answer = (
+                f"Your {item} is on its way and arrives on Tuesday."
+                if good
+                else f"Thank you for reaching out to us about your {item}. We understand how important this is to you, and there are several things that you may want to consider:\n1. Check your account."
+            )
+            given = self.inference(
+                version,
+                max(1, round(self.rng.gauss(tokens if good or version == 0 else tokens * 2, 4))),
+                question,
+                answer,
+            )
             if number % 41 == 40:
                 self.inference(version, 0, question, "", state="upstream_failed")
             if self.rng.random() < 0.25:
@@ -183,8 +210,28 @@ class Story:
     def version(self, number, parent, samples, candidate, champion, verdict, e):
         self.at += timedelta(seconds=25)
         run = f"run-{number:04d}"
-        fields = {"policy": self.policy, "base_model": BASE, "run_id": run, "parent_version": parent, "manifest_digest": D, "recipe": "default", "recipe_digest": D, "spec_digest": D}
-        self._add(CheckpointSaved(occurred_at=self.at, digest=digest(number), object_key="k", size_bytes=9, manifest_key="m", samples=samples, fencing_token=number, **fields))
+        fields = {
+            "policy": self.policy,
+            "base_model": BASE,
+            "run_id": run,
+            "parent_version": parent,
+            "manifest_digest": D,
+            "recipe": "default",
+            "recipe_digest": D,
+            "spec_digest": D,
+        }
+        self._add(
+            CheckpointSaved(
+                occurred_at=self.at,
+                digest=digest(number),
+                object_key="k",
+                size_bytes=9,
+                manifest_key="m",
+                samples=samples,
+                fencing_token=number,
+                **fields,
+            )
+        )
         self._add(AdapterRegistered(occurred_at=self.at, adapter=ref(self.policy, number), policy_digest=D, **fields))
         self.route(*self._standing, load=[number])
         if verdict:
@@ -204,7 +251,14 @@ class Story:
                     gate_digest=D,
                     verdict=verdict,
                     because=f"{candidate:.2f} against {champion:.2f} over 40 cases",
-                    statistics={"cases": 40, "candidate": candidate, "champion": champion, "e_value": e, "e_harm": 0.5, "alpha": 0.05},
+                    statistics={
+                        "cases": 40,
+                        "candidate": candidate,
+                        "champion": champion,
+                        "e_value": e,
+                        "e_harm": 0.5,
+                        "alpha": 0.05,
+                    },
                     duration_s=15,
                 )
             )

@@ -95,6 +95,4 @@ def a_policy(revision: int = 1, policy: str = "support", reward: dict | None = N
             "gate": {"suite": "private"},
         }
     )
-    return PolicyChanged(
-        occurred_at=NOW, policy=policy, revision=revision, digest=spec.digest(), spec=spec.canonical()
-    )
+    return PolicyChanged(occurred_at=NOW, policy=policy, revision=revision, digest=spec.digest(), spec=spec.canonical())

@@ -47,10 +47,17 @@ def key(prefix, *scopes, **more):
 
 def observed(engine, *refs, sequence=1, replica="r1", healthy=True):
     return AdapterObserved(
-        occurred_at=NOW, replica=replica, sequence=sequence, url=engine.url, healthy=healthy, base_model=BASE,
+        occurred_at=NOW,
+        replica=replica,
+        sequence=sequence,
+        url=engine.url,
+        healthy=healthy,
+        base_model=BASE,
         engine=FACTS,
         adapters=tuple(
-            AdapterState(policy="support", version=r.version, digest=r.digest, engine_model=r.engine_model, state="ready")
+            AdapterState(
+                policy="support", version=r.version, digest=r.digest, engine_model=r.engine_model, state="ready"
+            )
             for r in refs
         ),
     )
@@ -136,8 +143,12 @@ class World:
         object_key = f"adapters/support/{digest}/adapter_model.safetensors"
         self.objects.objects[object_key] = data
         fields = {
-            "version": version, "digest": digest, "object_key": object_key, "size_bytes": len(data),
-            "engine_model": engine_model("support", version, digest), **changes,
+            "version": version,
+            "digest": digest,
+            "object_key": object_key,
+            "size_bytes": len(data),
+            "engine_model": engine_model("support", version, digest),
+            **changes,
         }
         return VersionRef(**fields)
 
@@ -158,14 +169,18 @@ class World:
         return self.reports()[-1]
 
     async def state_of(self, ref, *states):
-        last = await self.until(lambda r: any(a.engine_model == ref.engine_model and a.state in states for a in r.adapters))
+        last = await self.until(
+            lambda r: any(a.engine_model == ref.engine_model and a.state in states for a in r.adapters)
+        )
         return next(a for a in last.adapters if a.engine_model == ref.engine_model)
 
 
 @contextlib.asynccontextmanager
 async def agent(folder, world, engine, bus=None, **more):
     settings = AgentSettings(
-        engine_url=engine.url, replica="r1", cache_dir=folder,
+        engine_url=engine.url,
+        replica="r1",
+        cache_dir=folder,
         **{"poll_s": 0.05, "grace_s": 0.3, "report_s": 5, "engine_timeout_s": 5, **more},
     )
     service = build_agent(settings, platform(), bus=bus or MemoryBus(world.broker), objects=world.objects)

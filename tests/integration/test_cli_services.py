@@ -76,7 +76,10 @@ async def city(shell, monkeypatch, database_url):
         await upgrade(database_url, package)
     key = SecretStr(base64.urlsafe_b64encode(bytes(32)).decode())
     evaluation = build_evaluation(
-        EvaluationSettings(key=key, api_key=SecretStr("hr_x")), platform(database_url), PlacesSettings(), bus=MemoryBus(MemoryBroker())
+        EvaluationSettings(key=key, api_key=SecretStr("hr_x")),
+        platform(database_url),
+        PlacesSettings(),
+        bus=MemoryBus(MemoryBroker()),
     )
     feedback = build_feedback(FeedbackSettings(), platform(database_url), bus=MemoryBus(MemoryBroker()))
     async with contextlib.AsyncExitStack() as stack:
@@ -180,7 +183,9 @@ async def test_a_suite_is_pushed_and_a_bad_case_is_told_by_line(city, tmp_path):
     assert "private" in (await city("evals", "list"))[1]
     assert "prompt" not in (await city("evals", "list", "--json"))[1]
     assert "Nothing has been examined yet" in (await city("evals", "reports"))[1]
-    (tmp_path / "bad.jsonl").write_text(json.dumps(case) + "\n\n" + json.dumps(case | {"id": "b", "rule": {"max_wrds": 1}}) + "\n")
+    (tmp_path / "bad.jsonl").write_text(
+        json.dumps(case) + "\n\n" + json.dumps(case | {"id": "b", "rule": {"max_wrds": 1}}) + "\n"
+    )
     status, _, err = await city("evals", "push", "private", "-f", "bad.jsonl")
     assert status == 1
     assert err.startswith("bad.jsonl:3: rule")

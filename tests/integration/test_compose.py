@@ -65,7 +65,11 @@ def settings_classes(package):
     for module in pkgutil.iter_modules(importlib.import_module(package).__path__):
         if module.name == "settings":
             names = vars(importlib.import_module(f"{package}.{module.name}"))
-            found += [c for c in names.values() if inspect.isclass(c) and issubclass(c, BaseSettings) and c is not BaseSettings]
+            found += [
+                c
+                for c in names.values()
+                if inspect.isclass(c) and issubclass(c, BaseSettings) and c is not BaseSettings
+            ]
     return [c for c in dict.fromkeys(found) if c.model_config.get("env_prefix")]
 
 

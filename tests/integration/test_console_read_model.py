@@ -164,7 +164,9 @@ async def test_dead_letters_are_counted_once_with_their_reason(database_url, eve
                 break
             await asyncio.sleep(0.1)
         await asyncio.sleep(0.5)
-        assert [(x["topic"], x["n"], x["code"]) for x in letters] == [("headrace.inference-completed.v1", 1, "not_json")]
+        assert [(x["topic"], x["n"], x["code"]) for x in letters] == [
+            ("headrace.inference-completed.v1", 1, "not_json")
+        ]
 
 
 async def test_a_foreign_host_name_is_refused_and_the_answer_may_load_nothing_foreign(database_url):

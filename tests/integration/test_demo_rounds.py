@@ -50,7 +50,15 @@ class Company:
             self.trained_on += 8
             number = len(self.versions) + 1
             if number >= len(self.skills):
-                self.runs.insert(0, {"run_id": f"r{number}-{self.trained_on}", "state": "failed", "reason": "out of memory", "progress": None})
+                self.runs.insert(
+                    0,
+                    {
+                        "run_id": f"r{number}-{self.trained_on}",
+                        "state": "failed",
+                        "reason": "out of memory",
+                        "progress": None,
+                    },
+                )
                 return
             outcome = "hold" if number in self.held else "promote"
             self.versions.insert(0, {
@@ -163,7 +171,14 @@ async def open_for_business(company, tmp_path):
 async def demo(company, tmp_path, **chosen):
     options = DemoOptions(**({"events": 32, "seed": 5, "per_round": 8} | chosen))
     out = io.StringIO()
-    facts = Facts("shop", WORLD.style.in_words(), options.seed, options.target, options.events, questions=tuple(q.text for q in WORLD.held_out))
+    facts = Facts(
+        "shop",
+        WORLD.style.in_words(),
+        options.seed,
+        options.target,
+        options.events,
+        questions=tuple(q.text for q in WORLD.held_out),
+    )
     async with open_for_business(company, tmp_path) as place:
         async with Assistant(place, WORLD, options, Habits()) as assistant, Control(place, POLICY) as control:
             with Screen(Console(file=out, width=200)) as screen:

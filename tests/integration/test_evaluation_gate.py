@@ -255,8 +255,14 @@ async def test_two_workers_that_claim_at_once_do_not_get_the_same_job(database_u
     await upgrade(database_url, "headrace_evaluation")
     database = Database(database_url, "evaluation")
     comparison = Comparison(
-        policy="support", project="default", base_model="tiny", candidate=ref(1), champion=ref(0),
-        suite="private", suite_digest=digest(5), gate_digest=digest(6),
+        policy="support",
+        project="default",
+        base_model="tiny",
+        candidate=ref(1),
+        champion=ref(0),
+        suite="private",
+        suite_digest=digest(5),
+        gate_digest=digest(6),
     )
     now, lease = datetime(2026, 1, 1, tzinfo=UTC), timedelta(seconds=90)
     async with database.begin() as session:

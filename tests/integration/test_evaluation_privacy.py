@@ -35,7 +35,9 @@ def holds(haystack: str | bytes) -> bool:
     return SECRET in haystack or SECRET.encode().hex() in haystack
 
 
-async def test_the_contents_of_a_suite_are_in_no_topic_no_log_no_table_and_no_answer(world, database_url, capfd, caplog):
+async def test_the_contents_of_a_suite_are_in_no_topic_no_log_no_table_and_no_answer(
+    world, database_url, capfd, caplog
+):
     with caplog.at_level("DEBUG"):
         refusal = JSONResponse({"error": {"code": SECRET, "message": SECRET}}, 400)
         world.gateway.trouble = lambda version, prompt: refusal if "item 3?" in prompt else None

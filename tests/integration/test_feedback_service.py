@@ -193,7 +193,10 @@ async def test_without_the_admin_token_nothing_but_health_answers(service):
 
 async def test_strict_metrics_refuse_other_names(database, broker):
     strict = build(
-        FeedbackSettings(strict_metrics="accepted, copied"), platform(database), bus=MemoryBus(broker), clock=FakeClock(NOW)
+        FeedbackSettings(strict_metrics="accepted, copied"),
+        platform(database),
+        bus=MemoryBus(broker),
+        clock=FakeClock(NOW),
     )
     async with started(strict), client(strict) as http:
         assert (await http.post("/v1/feedback", json=thumb(metric_name="copied"))).status_code == 202

@@ -26,7 +26,9 @@ from headrace_schemas import FeedbackRecorded, TrajectoryScored, topic_of
 
 async def everything(kafka, event, prefix):
     """All records of a topic so far, decoded."""
-    consumer = AIOKafkaConsumer(bootstrap_servers=kafka.bootstrap, auto_offset_reset="earliest", enable_auto_commit=False)
+    consumer = AIOKafkaConsumer(
+        bootstrap_servers=kafka.bootstrap, auto_offset_reset="earliest", enable_auto_commit=False
+    )
     await consumer.start()
     try:
         name = topic_of(event).name(prefix)

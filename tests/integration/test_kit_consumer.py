@@ -25,8 +25,15 @@ NOW = datetime(2026, 1, 2, tzinfo=UTC)
 
 def feedback(number: int, comment: str = "") -> FeedbackRecorded:
     return FeedbackRecorded(
-        occurred_at=NOW, recorded_at=NOW, feedback_id=f"fb{number}", revision=1, sequence=number,
-        correlation_id="same-key", metric_name="accepted", value=True, comment=comment,
+        occurred_at=NOW,
+        recorded_at=NOW,
+        feedback_id=f"fb{number}",
+        revision=1,
+        sequence=number,
+        correlation_id="same-key",
+        metric_name="accepted",
+        value=True,
+        comment=comment,
     )
 
 
@@ -125,7 +132,9 @@ async def test_bad_records_go_to_the_dead_letters_and_their_neighbours_are_handl
     not_json = Outgoing(good[0].topic, good[0].key, b"not json", ())
     unknown = Outgoing(good[0].topic, good[0].key, b'{"schema_version": 999}', ())
     nan = json.loads(good[0].value) | {"value": 1}
-    not_finite = Outgoing(good[0].topic, good[0].key, json.dumps(nan).replace('"value": 1', '"value": NaN').encode(), ())
+    not_finite = Outgoing(
+        good[0].topic, good[0].key, json.dumps(nan).replace('"value": 1', '"value": NaN').encode(), ()
+    )
     await world.send(good[0], bad_header, not_json, good[1], unknown, not_finite, good[2])
     service = world.service()
     await service.start()
@@ -144,7 +153,9 @@ async def test_bad_records_go_to_the_dead_letters_and_their_neighbours_are_handl
 
 
 async def test_an_event_that_comes_twice_has_one_effect_and_another_content_is_a_conflict(world):
-    await world.send(*[world.record(feedback(1)) for _ in range(3)], world.record(feedback(1, "other")), world.record(feedback(2)))
+    await world.send(
+        *[world.record(feedback(1)) for _ in range(3)], world.record(feedback(1, "other")), world.record(feedback(2))
+    )
     service = world.service()
     await service.start()
     await world.until(world.saw(2))

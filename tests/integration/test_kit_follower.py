@@ -17,7 +17,10 @@ from headrace_schemas.base import VersionRef
 
 def route(epoch: int, policy: str = "support") -> RouteChanged:
     return RouteChanged(
-        occurred_at=datetime(2026, 1, 1, tzinfo=UTC), policy=policy, base_model="base", epoch=epoch,
+        occurred_at=datetime(2026, 1, 1, tzinfo=UTC),
+        policy=policy,
+        base_model="base",
+        epoch=epoch,
         champion=VersionRef(version=epoch, engine_model=f"m{epoch}"),
     )
 

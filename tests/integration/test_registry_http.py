@@ -140,9 +140,7 @@ async def test_migrations_make_exactly_the_tables_of_the_code(database_url):
     await upgrade(database_url, "headrace_registry")
     database = Database(database_url, "registry")
     async with database.engine.connect() as connection:
-        differences = await connection.run_sync(
-            lambda c: compare_metadata(MigrationContext.configure(c), METADATA)
-        )
+        differences = await connection.run_sync(lambda c: compare_metadata(MigrationContext.configure(c), METADATA))
     await database.close()
     assert [d for d in differences if "alembic_version" not in str(d)] == []
 

@@ -16,7 +16,9 @@ async def world(database_url):
 
 
 async def promoted(world: RegistryWorld, number: int, champion: int = 0) -> None:
-    await world.say(world.checkpoint(number, parent_version=champion, parent_digest=digest(champion) if champion else ""))
+    await world.say(
+        world.checkpoint(number, parent_version=champion, parent_digest=digest(champion) if champion else "")
+    )
     await world.became(number, "registered")
     await world.say(world.observed(*range(1, number + 1)), world.report(number, "promote", champion=champion))
     await world.became(number, "champion")
@@ -86,7 +88,9 @@ async def test_a_checkpoint_of_no_policy_goes_to_the_dead_letters_and_the_next_o
 
 
 @pytest.mark.parametrize(("verdict", "state"), [("hold", "evaluated"), ("reject", "rejected")])
-async def test_what_is_held_or_rejected_is_not_loaded_any_longer_and_a_repetition_changes_nothing(world, verdict, state):
+async def test_what_is_held_or_rejected_is_not_loaded_any_longer_and_a_repetition_changes_nothing(
+    world, verdict, state
+):
     await world.say(world.checkpoint(1))
     await world.became(1, "registered")
     report = world.report(1, verdict)
@@ -163,7 +167,9 @@ async def test_a_manual_policy_waits_for_a_person(world):
     assert await world.state_of(1) == "evaluated"
     await world.say(world.observed(1))
     await world.settled()
-    answer = await world.http.post("/v1/policies/support/promote", json={"version": 1, "by": "ada", "reason": "looks good"})
+    answer = await world.http.post(
+        "/v1/policies/support/promote", json={"version": 1, "by": "ada", "reason": "looks good"}
+    )
     assert answer.json()["status"] == "promoted", answer.text
     told = await world.became(1, "champion")
     assert told["promoted"]["by"] == "ada" and told["promoted"]["reason"] == "looks good"

@@ -29,7 +29,9 @@ def some_facts(luck: random.Random) -> list:
     inferences = [
         an_inference(luck.choice(episodes), correlation_id=luck.choice([None, "order-1", "order-2"])) for _ in range(30)
     ]
-    policy = a_policy(reward={"parts": [{"name": "user", "kind": "feedback", "metrics": {"accepted": 1, "comparison": 1}}]})
+    policy = a_policy(
+        reward={"parts": [{"name": "user", "kind": "feedback", "metrics": {"accepted": 1, "comparison": 1}}]}
+    )
     reward = PolicySpec.model_validate(policy.spec)
     facts: list = [(("default", "support"), Spec(1, reward.reward, reward.reward_digest())), *inferences]
     revisions: dict = {}

@@ -121,7 +121,11 @@ async def test_everything_twice_and_in_any_order_gives_one_trajectory_each(servi
     facts *= 2
     random.Random(7).shuffle(facts)
     await send(broker, *facts)
-    await until(lambda: len(newest(broker)) == 20 and all(e.directives and e.reward is not None for e in newest(broker).values()))
+    await until(
+        lambda: (
+            len(newest(broker)) == 20 and all(e.directives and e.reward is not None for e in newest(broker).values())
+        )
+    )
     await quiet(broker)
     for n, inference in enumerate(inferences):
         event = newest(broker)[inference.inference_id]
@@ -161,7 +165,10 @@ async def test_a_changed_and_a_retracted_opinion_are_revisions(service, broker):
 async def test_a_demonstration_is_a_correction_and_no_reward(service, broker):
     inference = an_inference()
     await send(
-        broker, a_policy(), inference, said("demonstration", {"content": "It left."}, inference_id=inference.inference_id)
+        broker,
+        a_policy(),
+        inference,
+        said("demonstration", {"content": "It left."}, inference_id=inference.inference_id),
     )
     (event,) = await until(lambda: scored(broker))
     assert event.reward is None and event.reward_breakdown == ()
@@ -273,7 +280,9 @@ async def test_projects_do_not_meet(service, broker):
 
 
 async def test_orphans_are_given_up_after_their_time_and_counted(database, broker, clock):
-    service = build(RewardSettings(orphan_ttl_s=60, sweep_every_s=3600), platform(database), bus=MemoryBus(broker), clock=clock)
+    service = build(
+        RewardSettings(orphan_ttl_s=60, sweep_every_s=3600), platform(database), bus=MemoryBus(broker), clock=clock
+    )
     inference = an_inference()
     async with started(service), client(service) as http:
         await send(broker, a_policy(), said(inference_id=inference.inference_id))
@@ -297,7 +306,12 @@ async def test_feedback_that_breaks_the_contract_goes_to_the_dead_letters_and_th
     await broker.append([Outgoing("headrace.policy-changed.v1", b"x", b'{"type": "nonsense"}')])
     (event,) = await until(lambda: scored(broker))
     assert event.reward == 1.0
-    letters = await until(lambda: len(broker.all("headrace.feedback-recorded.v1.dlq")) == 3 and broker.all("headrace.feedback-recorded.v1.dlq"))
+    letters = await until(
+        lambda: (
+            len(broker.all("headrace.feedback-recorded.v1.dlq")) == 3
+            and broker.all("headrace.feedback-recorded.v1.dlq")
+        )
+    )
     assert {r.header("headrace-dlq-code") for r in letters} == {"feedback", "nul_character"}
     assert service.alive() is None
 

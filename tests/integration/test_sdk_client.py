@@ -212,7 +212,9 @@ async def test_the_environment_says_where_the_gateway_is(make, monkeypatch):
 def test_a_client_is_shared_between_threads():
     with feedback_server("503", "reset") as server, Headrace(server.url, "k") as client:
         ids = []
-        threads = [threading.Thread(target=lambda: ids.extend(client.accepted("a") for _ in range(100))) for _ in "1234"]
+        threads = [
+            threading.Thread(target=lambda: ids.extend(client.accepted("a") for _ in range(100))) for _ in "1234"
+        ]
         for thread in threads:
             thread.start()
         for thread in threads:

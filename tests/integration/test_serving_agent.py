@@ -60,7 +60,10 @@ BAD = {
     "rank too high": (lambda: adapter_file("x", rank=32), "rank is 32"),
     "another base model": (lambda: adapter_file("x", base_model="llama"), "trained on 'llama'"),
     "the head": (lambda: adapter_file("x", modules=("lm_head",)), "changes lm_head"),
-    "a config that reaches for code": (lambda: adapter_file("x", auto_mapping={"parent_library": "os"}), "auto_mapping"),
+    "a config that reaches for code": (
+        lambda: adapter_file("x", auto_mapping={"parent_library": "os"}),
+        "auto_mapping",
+    ),
     "not finite": (nan, "not finite"),
 }
 

@@ -75,7 +75,11 @@ async def test_a_stream_says_the_same_and_hides_what_was_not_asked_for(tmp_path,
 async def test_what_the_app_asks_for_it_gets(tmp_path, engine):
     async with gateway(tmp_path, route(), *KEYS, observed(engine)) as g:
         stream = await g.client().chat.completions.create(
-            model="support", messages=ASK, stream=True, logprobs=True, stream_options={"include_usage": True},
+            model="support",
+            messages=ASK,
+            stream=True,
+            logprobs=True,
+            stream_options={"include_usage": True},
             extra_body={"return_token_ids": True},
         )
         chunks = [chunk async for chunk in stream]
@@ -138,7 +142,10 @@ async def test_a_version_that_cannot_be_served_falls_back_and_the_record_says_so
     assert answer.choices[0].message.content == "Version seven"
     assert answer.model == "support@v7"
     assert last.model == "support@v0"
-    assert [(r.policy_version, r.fallback, r.state) for r in records[:2]] == [(7, True, "completed"), (0, True, "completed")]
+    assert [(r.policy_version, r.fallback, r.state) for r in records[:2]] == [
+        (7, True, "completed"),
+        (0, True, "completed"),
+    ]
     assert refused.value.status_code == 503
     assert refused.value.response.headers["retry-after"] == "2"
     assert records[2].state == "upstream_failed"
@@ -255,7 +262,9 @@ async def test_bad_requests_are_told_what_is_wrong_and_change_nothing(tmp_path, 
             (orjson.dumps({"model": "support", "messages": ASK, "x": 2}), 400, "unsupported_parameter", "x"),
             (
                 orjson.dumps({"model": "support", "messages": ASK, "headrace": {"episode_id": "mine"}}),
-                400, "invalid_episode_id", "headrace.episode_id",
+                400,
+                "invalid_episode_id",
+                "headrace.episode_id",
             ),
             (orjson.dumps({"model": "support", "messages": [{"content": "x" * 3000}]}), 413, "too_large", None),
         ]
@@ -283,7 +292,9 @@ async def test_store_false_is_not_captured_and_retries_are_counted(tmp_path, eng
     async with gateway(tmp_path, route(), *KEYS, observed(engine)) as g:
         await g.client().chat.completions.create(model="support", messages=ASK, store=False)
         await g.client().chat.completions.create(
-            model="support", messages=ASK, extra_headers={"x-stainless-retry-count": "2"},
+            model="support",
+            messages=ASK,
+            extra_headers={"x-stainless-retry-count": "2"},
             extra_body={"headrace": {"train": False, "correlation_id": "order-7", "segment": "de"}},
         )
         (record,) = await g.records()
@@ -307,7 +318,10 @@ async def test_an_episode_keeps_its_version_while_new_ones_get_the_new_champion(
         later = await g.client().chat.completions.create(model="support", messages=ASK)
         records = await g.records(4)
     assert [answer.model, same.model, fresh.model, later.model] == [
-        "support@v1", "support@v1", "support@v2", "support@v2",
+        "support@v1",
+        "support@v1",
+        "support@v2",
+        "support@v2",
     ]
     assert episode_of(same.id) == episode_of(answer.id)
     assert not any(r.fallback for r in records)
@@ -383,7 +397,9 @@ async def test_feedback_is_relayed_with_the_keys_project(tmp_path, engine):
     await runner.cleanup()
     assert answer == {"id": "fb_1"}
     assert [(m, p) for m, p, _, _ in seen] == [
-        ("POST", "/v1/feedback"), ("GET", "/v1/feedback/fb_1"), ("POST", "/v1/feedback/batch"),
+        ("POST", "/v1/feedback"),
+        ("GET", "/v1/feedback/fb_1"),
+        ("POST", "/v1/feedback/batch"),
         ("POST", "/v1/chat/completions/chatcmpl-x"),
     ]
     headers = {k.lower(): v for k, v in seen[0][2].items()}
@@ -441,5 +457,3 @@ async def test_it_can_be_called_without_a_server(tmp_path, engine):
         (record,) = await g.records()
     assert answer.status_code == 200
     assert answer.json()["id"] == record.inference_id
-
-

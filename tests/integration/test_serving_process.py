@@ -27,9 +27,12 @@ async def process(folder, bootstrap, prefix, *, idempotence=False):
     """`python -m headrace_serving gateway`; killed with -9 at the end."""
     port = ports.choose(["gateway"])["gateway"]
     env = os.environ | {
-        "HEADRACE_KAFKA_BOOTSTRAP": bootstrap, "HEADRACE_KAFKA_IDEMPOTENCE": str(idempotence).lower(),
-        "HEADRACE_TOPIC_PREFIX": prefix, "HEADRACE_ADMIN_TOKEN": "an-admin-token-of-length",
-        "GATEWAY_DATA_DIR": str(folder), "GATEWAY_PORT": str(port),
+        "HEADRACE_KAFKA_BOOTSTRAP": bootstrap,
+        "HEADRACE_KAFKA_IDEMPOTENCE": str(idempotence).lower(),
+        "HEADRACE_TOPIC_PREFIX": prefix,
+        "HEADRACE_ADMIN_TOKEN": "an-admin-token-of-length",
+        "GATEWAY_DATA_DIR": str(folder),
+        "GATEWAY_PORT": str(port),
     }
     child = await asyncio.create_subprocess_exec(sys.executable, "-m", "headrace_serving", "gateway", env=env)
     try:
@@ -74,9 +77,7 @@ async def test_what_a_killed_gateway_had_answered_is_published_after_its_restart
             first = await ask(url, 12)
         async with process(tmp_path, kafka_settings.bootstrap, topic_prefix) as url:
             changed = route(epoch=5)
-            await bus.publish(
-                [encode(changed, topic=topic_of(type(changed)).name(topic_prefix), source="test")]
-            )
+            await bus.publish([encode(changed, topic=topic_of(type(changed)).name(topic_prefix), source="test")])
             second = await ask(url, 4)
             reader = await bus.read_all(topic_of(InferenceCompleted).name(topic_prefix))
             found = []

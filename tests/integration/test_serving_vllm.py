@@ -53,8 +53,13 @@ def lora(*, layers=range(30), modules=("q_proj", "v_proj", "down_proj"), rank=8,
             tensors[f"{path}.lora_A.weight"] = random.normal(0, 0.02, (rank, inside)).astype(np.float32)
             tensors[f"{path}.lora_B.weight"] = random.normal(0, size, (outside, rank)).astype(np.float32)
     said = {
-        "base_model_name_or_path": MODEL, "bias": "none", "lora_alpha": 16, "peft_type": "LORA", "r": rank,
-        "target_modules": sorted(modules), "task_type": "CAUSAL_LM",
+        "base_model_name_or_path": MODEL,
+        "bias": "none",
+        "lora_alpha": 16,
+        "peft_type": "LORA",
+        "r": rank,
+        "target_modules": sorted(modules),
+        "task_type": "CAUSAL_LM",
     }
     return save(tensors, metadata={CONFIG_KEY: json.dumps(said)})
 
@@ -84,7 +89,8 @@ async def test_an_adapter_is_proved_serves_and_is_let_go_and_one_that_matches_no
             chunks = [c async for c in await client.chat.completions.create(model="support", stream=True, **asked)]
             plain = await client.completions.create(model="support", prompt="The capital of France is", max_tokens=5)
             pieces = [
-                c async for c in await client.completions.create(
+                c
+                async for c in await client.completions.create(
                     model="support", prompt="The capital of France is", max_tokens=5, temperature=0, stream=True
                 )
             ]

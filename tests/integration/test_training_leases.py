@@ -47,7 +47,10 @@ class Diverging:
     async def run(self, folder):
         manifest, _ = read_run(folder)
         result = RunResult(
-            run_id=manifest.run_id, fencing_token=manifest.fencing_token, exit_reason=ExitReason.DIVERGED, reason="step 3 is nan"
+            run_id=manifest.run_id,
+            fencing_token=manifest.fencing_token,
+            exit_reason=ExitReason.DIVERGED,
+            reason="step 3 is nan",
         )
         write_atomically(folder / "result.json", result.model_dump_json().encode())
         return 0
@@ -87,7 +90,9 @@ async def test_a_worker_that_lost_its_lease_ends_its_trainer_and_publishes_nothi
 
 async def test_each_write_of_an_old_claim_is_refused(world):
     trainer = Endless()
-    async with running(world.service(trainer, TrainingSettings(work_dir=world.settings.work_dir, lease_s=60.0))) as service:
+    async with running(
+        world.service(trainer, TrainingSettings(work_dir=world.settings.work_dir, lease_s=60.0))
+    ) as service:
         await due(world)
         await asyncio.wait_for(trainer.started.wait(), 10)
         await take_away(service)
@@ -171,7 +176,9 @@ async def ended(world, service):
 
 
 async def test_a_parent_that_is_gone_ends_the_run_in_a_sentence(world):
-    gone = VersionRef(version=4, digest="4" * 64, object_key="adapters/gone", size_bytes=1, engine_model="support@v4-444444444444")
+    gone = VersionRef(
+        version=4, digest="4" * 64, object_key="adapters/gone", size_bytes=1, engine_model="support@v4-444444444444"
+    )
     async with running(world.service()) as service:
         await world.send(policy(events=1), route(champion=gone), trajectory(0))
         (run,) = await world.until(lambda: failed(world, service))

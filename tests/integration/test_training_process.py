@@ -34,7 +34,13 @@ def trainer(request, models):
 def lay_out(folder, recipe=DEFAULT):
     samples = [sample(i, reward=float(i % 2), logprobs=(-5.5,) * 3) for i in range(4)]
     manifest = RunManifest(
-        policy="support", base_model=tiny.NAME, recipe=recipe, seed=0, samples=refs(samples), run_id="r", fencing_token=1
+        policy="support",
+        base_model=tiny.NAME,
+        recipe=recipe,
+        seed=0,
+        samples=refs(samples),
+        run_id="r",
+        fencing_token=1,
     )
     write_run(folder, manifest, samples)
 
@@ -65,7 +71,9 @@ async def test_a_cancelled_trainer_leaves_no_process_behind(models, tmp_path):
 
 async def test_sigterm_cancels_a_run_between_two_steps(models, tmp_path):
     lay_out(tmp_path, DEFAULT.model_copy(update={"passes": 5000}))
-    process = subprocess.Popen([sys.executable, "-m", "headrace_training.trainer", str(tmp_path), "--models", str(models)])
+    process = subprocess.Popen(
+        [sys.executable, "-m", "headrace_training.trainer", str(tmp_path), "--models", str(models)]
+    )
     try:
         while not (tmp_path / "progress.jsonl").exists():
             assert process.poll() is None

@@ -71,7 +71,10 @@ async def test_no_run_starts_while_a_candidate_waits_and_the_next_one_continues_
         await world.send(policy(events=2), route(), trajectory(0), trajectory(1))
         first = (await world.until(world.checkpoints))[0]
         ref = VersionRef(
-            version=1, digest=first.digest, object_key=first.object_key, size_bytes=first.size_bytes,
+            version=1,
+            digest=first.digest,
+            object_key=first.object_key,
+            size_bytes=first.size_bytes,
             engine_model=f"support@v1-{first.digest[:12]}",
         )
         await world.send(*(trajectory(n) for n in range(2, 6)))

@@ -24,8 +24,11 @@ BASE = VersionRef(version=0, engine_model="tiny")
 def policy(events=4, revision=1, **train) -> PolicyChanged:
     spec = PolicySpec.model_validate(
         {
-            "policy": "support", "base_model": "tiny", "train": {"trigger": {"events": events}, **train},
-            "reward": {"parts": [{"name": "user", "kind": "feedback"}]}, "gate": {"suite": "private"},
+            "policy": "support",
+            "base_model": "tiny",
+            "train": {"trigger": {"events": events}, **train},
+            "reward": {"parts": [{"name": "user", "kind": "feedback"}]},
+            "gate": {"suite": "private"},
         }
     )
     return PolicyChanged(
@@ -39,9 +42,18 @@ def route(epoch=1, champion=BASE, **fields) -> RouteChanged:
 
 def trajectory(number, revision=1, correction=None, **fields) -> TrajectoryScored:
     given = dict(
-        occurred_at=NOW, trajectory_id=f"chatcmpl-{number}", revision=revision, episode_id=f"ep-{number}", policy="support",
-        policy_version=0, prompt_token_ids=(1, 2, number), completion_token_ids=(3, 4), logprobs=(-1.0, -1.0),
-        engine=EngineFacts(base_model="tiny"), reward=float(number % 2), spec_digest="5" * 64,
+        occurred_at=NOW,
+        trajectory_id=f"chatcmpl-{number}",
+        revision=revision,
+        episode_id=f"ep-{number}",
+        policy="support",
+        policy_version=0,
+        prompt_token_ids=(1, 2, number),
+        completion_token_ids=(3, 4),
+        logprobs=(-1.0, -1.0),
+        engine=EngineFacts(base_model="tiny"),
+        reward=float(number % 2),
+        spec_digest="5" * 64,
         directives=(Directive(kind="correction", text=correction),) if correction else (),
     )
     return TrajectoryScored(**{**given, **fields})
@@ -60,22 +72,26 @@ class World:
 
     def service(self, trainer=None, settings=None):
         platform = PlatformSettings(
-            kafka=KafkaSettings(bootstrap="nowhere:9092"), topics=TopicSettings(), database=DatabaseSettings(url=self.url),
+            kafka=KafkaSettings(bootstrap="nowhere:9092"),
+            topics=TopicSettings(),
+            database=DatabaseSettings(url=self.url),
             process=ProcessSettings(admin_token="0123456789abcdef"),
         )
         return build(
-            settings or self.settings, platform, bus=MemoryBus(self.broker), objects=self.objects,
+            settings or self.settings,
+            platform,
+            bus=MemoryBus(self.broker),
+            objects=self.objects,
             trainer=trainer or self.trainer,
         )
 
     async def send(self, *events) -> None:
-        await self.broker.append(
-            [encode(e, topic=topic_of(type(e)).name("headrace"), source="test") for e in events]
-        )
+        await self.broker.append([encode(e, topic=topic_of(type(e)).name("headrace"), source="test") for e in events])
 
     def checkpoints(self) -> list[CheckpointSaved]:
         return [
-            CheckpointSaved.model_validate_json(r.value) for r in self.broker.all(topic_of(CheckpointSaved).name("headrace"))
+            CheckpointSaved.model_validate_json(r.value)
+            for r in self.broker.all(topic_of(CheckpointSaved).name("headrace"))
         ]
 
     def dead_letters(self) -> list[str]:

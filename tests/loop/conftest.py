@@ -56,8 +56,13 @@ class TeachableTrainer:
         data = adapter_file(answer, base_model=manifest.base_model, seed=int(manifest.digest[:6], 16))
         write_atomically(folder / "adapter" / ADAPTER_FILE, data)
         result = RunResult(
-            run_id=manifest.run_id, fencing_token=manifest.fencing_token, exit_reason=ExitReason.COMPLETED,
-            adapter_sha256=digest_of(data), adapter_bytes=len(data), steps=1, metrics={"loss": 0.5},
+            run_id=manifest.run_id,
+            fencing_token=manifest.fencing_token,
+            exit_reason=ExitReason.COMPLETED,
+            adapter_sha256=digest_of(data),
+            adapter_bytes=len(data),
+            steps=1,
+            metrics={"loss": 0.5},
         )
         write_atomically(folder / "result.json", result.model_dump_json().encode())
         return 0
@@ -71,11 +76,15 @@ class Loop:
         self.broker, self.objects, self.trainer = MemoryBroker(), MemoryObjects(), TeachableTrainer()
         self.ports = ports.choose([*STATEFUL, "gateway", "agent"])
         self.platform = PlatformSettings(
-            kafka=KafkaSettings(bootstrap="memory:1"), topics=TopicSettings(),
-            database=DatabaseSettings(url=database_url, pool_size=4), process=ProcessSettings(admin_token=ADMIN),
+            kafka=KafkaSettings(bootstrap="memory:1"),
+            topics=TopicSettings(),
+            database=DatabaseSettings(url=database_url, pool_size=4),
+            process=ProcessSettings(admin_token=ADMIN),
         )
         self.serving = ServingPlatform(
-            kafka=self.platform.kafka, topics=self.platform.topics, process=self.platform.process,
+            kafka=self.platform.kafka,
+            topics=self.platform.topics,
+            process=self.platform.process,
             places=PlacesSettings(feedback_url=self.url("feedback"), models_dir=None),
         )
         self.services, self.servers = {}, {}
@@ -112,15 +121,21 @@ class Loop:
                 return headrace_serving.app.build_gateway(settings, self.serving, bus=self.bus())
             case _:
                 settings = AgentSettings(
-                    engine_url=self.engine.url, replica="replica-1", cache_dir=self.folder / "adapters",
-                    poll_s=0.1, report_s=1.0, grace_s=0.1,
+                    engine_url=self.engine.url,
+                    replica="replica-1",
+                    cache_dir=self.folder / "adapters",
+                    poll_s=0.1,
+                    report_s=1.0,
+                    grace_s=0.1,
                 )
                 return headrace_serving.app.build_agent(settings, self.serving, bus=self.bus(), objects=self.objects)
 
     async def start(self, *names: str) -> None:
         for name in names:
             service = self.services[name] = self.build(name)
-            config = uvicorn.Config(service.app, port=self.ports[name], log_config=None, access_log=False, lifespan="off")
+            config = uvicorn.Config(
+                service.app, port=self.ports[name], log_config=None, access_log=False, lifespan="off"
+            )
             server = uvicorn.Server(config)
             server.install_signal_handlers = lambda: None
             await service.start()
@@ -190,7 +205,11 @@ def suite(cases: int = 24) -> dict:
     return {
         "max_tokens": 32,
         "cases": [
-            {"id": f"c{n}", "prompt": f"How do I return item {n}?", "rule": {"max_words": 8, "must_contain": ["return"]}}
+            {
+                "id": f"c{n}",
+                "prompt": f"How do I return item {n}?",
+                "rule": {"max_words": 8, "must_contain": ["return"]},
+            }
             for n in range(cases)
         ],
     }

@@ -28,7 +28,9 @@ async def test_one_correction_becomes_a_promoted_version_that_answers_the_next_r
     assert headers["x-headrace-version"].endswith("0")
     assert answer.choices[0].message.content.startswith("This is what the base model")
 
-    said = await loop.say(inference_id=answer.id, metric_name="demonstration", value=TAUGHT, source={"kind": "human", "id": "u1"})
+    said = await loop.say(
+        inference_id=answer.id, metric_name="demonstration", value=TAUGHT, source={"kind": "human", "id": "u1"}
+    )
     assert said.status_code == 202, said.text
     await loop.until(promoted(loop, 1))
 
@@ -49,14 +51,21 @@ async def test_one_correction_becomes_a_promoted_version_that_answers_the_next_r
 
     # Every version that answered anyone was proved by an agent before.
     served = {i.adapter_digest for i in events(loop, InferenceCompleted) if i.adapter_digest}
-    proved = {a.digest for o in events(loop, AdapterObserved) for a in o.adapters if a.state == "ready" and a.probe.differs_from_base}
+    proved = {
+        a.digest
+        for o in events(loop, AdapterObserved)
+        for a in o.adapters
+        if a.state == "ready" and a.probe.differs_from_base
+    }
     assert served and served <= proved
 
     # One trace runs from the request to the reward.
     inference = next(r for r in loop.broker.all(topic_of(InferenceCompleted).name()) if r.header("ce_id") == answer.id)
     assert inference.header("traceparent")
 
-    rolled = await loop.http.post(loop.url("registry") + "/v1/policies/support/rollback", json={"by": "me", "reason": "test"})
+    rolled = await loop.http.post(
+        loop.url("registry") + "/v1/policies/support/rollback", json={"by": "me", "reason": "test"}
+    )
     assert rolled.status_code == 200, rolled.text
 
     async def old_answer():
@@ -101,13 +110,15 @@ async def test_feedback_before_its_inference_waits_and_joins(loop):
 
 async def test_a_malformed_batch_says_what_is_wrong_item_by_item_and_the_rest_counts(loop):
     _, answer = await loop.ask("Hello?")
-    batch = {"items": [
-        {"inference_id": answer.id, "metric_name": "accepted", "value": True},
-        {"metric_name": "accepted", "value": True},
-        {"inference_id": answer.id, "episode_id": "ep", "metric_name": "accepted", "value": True},
-        {"inference_id": answer.id, "metric_name": "stars", "value": 0.5},
-        {"inference_id": answer.id, "value": 0.5},
-    ]}
+    batch = {
+        "items": [
+            {"inference_id": answer.id, "metric_name": "accepted", "value": True},
+            {"metric_name": "accepted", "value": True},
+            {"inference_id": answer.id, "episode_id": "ep", "metric_name": "accepted", "value": True},
+            {"inference_id": answer.id, "metric_name": "stars", "value": 0.5},
+            {"inference_id": answer.id, "value": 0.5},
+        ]
+    }
     from tests.loop.conftest import KEY
 
     sent = await loop.http.post(
@@ -129,7 +140,9 @@ async def test_bad_requests_get_a_clear_error_and_change_nothing(loop):
         assert error.code == "model_not_found" and "support" in str(error)
     else:
         raise AssertionError
-    stranger = AsyncOpenAI(base_url=loop.url("gateway") + "/v1", api_key="hr_abcdefgh_wrongwrongwrongwrongwrong", max_retries=0)
+    stranger = AsyncOpenAI(
+        base_url=loop.url("gateway") + "/v1", api_key="hr_abcdefgh_wrongwrongwrongwrongwrong", max_retries=0
+    )
     try:
         await stranger.chat.completions.create(model="support", messages=[{"role": "user", "content": "x"}])
     except AuthenticationError:

@@ -102,7 +102,9 @@ class AsyncHeadrace(Recorder):
             self._see_to_it()
             self._settled.clear()
             try:
-                await asyncio.wait_for(self._settled.wait(), None if ends is None else ends - time.monotonic())
+                # Not wait_for: on Python 3.11 it can swallow a cancellation.
+                async with asyncio.timeout(None if ends is None else ends - time.monotonic()):
+                    await self._settled.wait()
             except TimeoutError:
                 return False
         return True
@@ -125,7 +127,8 @@ class AsyncHeadrace(Recorder):
             self._buffer.complain(now)
             self._arrived.clear()
             try:
-                await asyncio.wait_for(self._arrived.wait(), self.IDLE_S if due is None else due)
+                async with asyncio.timeout(self.IDLE_S if due is None else due):
+                    await self._arrived.wait()
             except TimeoutError:
                 pass
 

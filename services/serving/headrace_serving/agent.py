@@ -119,7 +119,8 @@ class Agent:
     async def work(self) -> None:
         while True:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._to_work.wait(), self._settings.poll_s)
+                async with asyncio.timeout(self._settings.poll_s):  # wait_for can swallow a cancellation (Python 3.11)
+                    await self._to_work.wait()
             self._to_work.clear()
             try:
                 await self.reconcile()
@@ -244,7 +245,8 @@ class Agent:
         await self._settled.wait()
         while True:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._to_report.wait(), self._settings.report_s)
+                async with asyncio.timeout(self._settings.report_s):
+                    await self._to_report.wait()
             self._to_report.clear()
             event = self.observed()
             try:

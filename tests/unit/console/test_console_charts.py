@@ -37,7 +37,9 @@ def test_the_structure_of_a_bar_chart():
 
 
 def test_the_curve_groups_answers_and_marks_where_the_champion_changed():
-    spec = reward_over_answers(series(100, reward=0.5), [Change(at(-60), 2, back=False), Change(at(0), 0, back=True)], 400)
+    spec = reward_over_answers(
+        series(100, reward=0.5), [Change(at(-60), 2, back=False), Change(at(0), 0, back=True)], 400
+    )
     points = spec["data"]["values"]
     assert len(points) <= POINTS
     assert sum(p["n"] for p in points) == 100
@@ -51,7 +53,9 @@ def test_the_curve_groups_answers_and_marks_where_the_champion_changed():
 
 def test_two_hundred_versions_keep_the_base_the_champion_and_the_newest():
     many = facts(
-        routes=(route(9, 3),), versions=tuple(version(n) for n in range(200, 0, -1)), rewards=tuple(tally(n) for n in range(201))
+        routes=(route(9, 3),),
+        versions=tuple(version(n) for n in range(200, 0, -1)),
+        rewards=tuple(tally(n) for n in range(201)),
     )
     shown = [row["version"].split("|")[0] for row in charts(overview(many, NOW))["satisfaction"]["data"]["values"]]
     assert len(shown) == SHOWN

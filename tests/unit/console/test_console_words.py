@@ -23,7 +23,14 @@ ENGINE = {"base_model": "b"}
 
 @pytest.mark.parametrize(
     ("seconds", "said"),
-    [(-5, "just now"), (0, "just now"), (12, "12 s ago"), (300, "5 min ago"), (7200, "2 h ago"), (400_000, "5 days ago")],
+    [
+        (-5, "just now"),
+        (0, "just now"),
+        (12, "12 s ago"),
+        (300, "5 min ago"),
+        (7200, "2 h ago"),
+        (400_000, "5 days ago"),
+    ],
 )
 def test_times_are_relative_in_one_unit(seconds, said):
     assert ago(NOW - timedelta(seconds=seconds), NOW) == said
@@ -32,14 +39,25 @@ def test_times_are_relative_in_one_unit(seconds, said):
 def test_numbers_in_words():
     assert ago(None, NOW) == "never"
     assert count(1_234_567) == "1\u202f234\u202f567"
-    assert (plural(1, "run"), plural(2, "run"), plural(0, "trajectory", "trajectories")) == ("1 run", "2 runs", "0 trajectories")
+    assert (plural(1, "run"), plural(2, "run"), plural(0, "trajectory", "trajectories")) == (
+        "1 run",
+        "2 runs",
+        "0 trajectories",
+    )
     assert (share(None), share(0.5), tokens(12.34), tokens(1234.5)) == ("\u2013", "0.50", "12.3", "1234")
     assert (evidence(3.14), evidence(34.2), evidence(48_000)) == ("3.1 : 1", "34 : 1", "5·10^4 : 1")
 
 
 @pytest.mark.parametrize(
     ("header", "name"),
-    [("localhost:80", "localhost"), ("[::1]:80", "::1"), ("::1", "::1"), ("A.example", "a.example"), ("", ""), ("[", "")],
+    [
+        ("localhost:80", "localhost"),
+        ("[::1]:80", "::1"),
+        ("::1", "::1"),
+        ("A.example", "a.example"),
+        ("", ""),
+        ("[", ""),
+    ],
 )
 def test_the_name_in_a_host_header(header, name):
     assert host_name(header) == name
@@ -69,10 +87,23 @@ def test_an_excerpt_is_short_and_has_nothing_that_a_database_refuses(text):
     assert "\x00" not in kept
 
 
-@given(st.none() | st.booleans() | st.floats(allow_nan=False, allow_infinity=False) | st.text() | st.dictionaries(st.text(), st.text()))
+@given(
+    st.none()
+    | st.booleans()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text()
+    | st.dictionaries(st.text(), st.text())
+)
 def test_every_value_of_feedback_has_a_short_form(value):
     event = FeedbackRecorded(
-        occurred_at=NOW, recorded_at=NOW, feedback_id="f", revision=1, sequence=1, inference_id="i", metric_name="m", value=value
+        occurred_at=NOW,
+        recorded_at=NOW,
+        feedback_id="f",
+        revision=1,
+        sequence=1,
+        inference_id="i",
+        metric_name="m",
+        value=value,
     )
     row = fold.feedback(event)
     assert len(row["value"]) <= fold.EXCERPT

@@ -64,7 +64,9 @@ async def test_a_version_is_followed_from_its_run_to_its_promotion():
 
 async def test_a_run_that_diverged_ends_the_wait_and_an_older_one_does_not():
     old = {"run_id": "r1", "state": "failed", "reason": "old"}
-    company = Company([[]], [[old], [old], [{"run_id": "r2", "state": "diverged", "reason": "the loss is not finite"}, old]])
+    company = Company(
+        [[]], [[old], [old], [{"run_id": "r2", "state": "diverged", "reason": "the loss is not finite"}, old]]
+    )
     end = await followed(company)
     assert (end.row, end.outcome) == (None, "diverged: the loss is not finite")
 

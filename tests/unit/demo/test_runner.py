@@ -9,7 +9,9 @@ from headrace_schemas import PolicySpec
 
 
 def test_the_policy_file_is_one_that_headrace_accepts_and_tells_the_learner_nothing_of_the_style():
-    spec = PolicySpec.model_validate(yaml.safe_load(resources.files("headrace_local.demo").joinpath("support.yaml").read_text()))
+    spec = PolicySpec.model_validate(
+        yaml.safe_load(resources.files("headrace_local.demo").joinpath("support.yaml").read_text())
+    )
     assert (spec.policy, spec.gate.suite, spec.train.trigger.events) == (POLICY, SUITE, 32)
     assert {part.kind for part in spec.reward.parts} == {"feedback"}
 

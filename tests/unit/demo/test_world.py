@@ -59,7 +59,14 @@ def test_the_suite_agrees_with_the_users_about_which_answers_are_good():
     world = shop_world()
     for question, case in zip(world.suite, world.suite_cases(), strict=True):
         name = question.names[0]
-        for answer in (*question.answers, f"It is here: {name}s.", "No.", f"The {name}\nis here.", f"The {name} " * 9, "It is"):
+        for answer in (
+            *question.answers,
+            f"It is here: {name}s.",
+            "No.",
+            f"The {name}\nis here.",
+            f"The {name} " * 9,
+            "It is",
+        ):
             met = judge_rule(Rule.model_validate(case["rule"]), answer).met
             assert met == (world.style.likes(question, answer) or (met and len(words(answer)) < 3)), answer
 

@@ -133,7 +133,9 @@ def test_a_suite_that_can_prove_nothing_says_so():
 
 def test_missing_answers_hold_with_the_reason():
     found = verdict(pairs([1.0] * 39), expected=40, trouble="the gateway answered 503")
-    assert found.verdict == "hold" and found.because == "1 of 40 cases have no pair of answers: the gateway answered 503"
+    assert (
+        found.verdict == "hold" and found.because == "1 of 40 cases have no pair of answers: the gateway answered 503"
+    )
     assert verdict([], expected=40).verdict == "hold"
     assert verdict([], expected=0).verdict == "hold"
 

@@ -120,13 +120,28 @@ def test_any_json_is_feedback_or_refused_in_words(document):
 def test_openai_s_metadata_is_read_as_feedback():
     items = items_of(
         "chatcmpl-1",
-        {"metadata": {"feedback.accepted": "True", "feedback.stars": "4.5", "feedback.mood": "nan", "feedback.old": "null", "plan": "pro"}},
+        {
+            "metadata": {
+                "feedback.accepted": "True",
+                "feedback.stars": "4.5",
+                "feedback.mood": "nan",
+                "feedback.old": "null",
+                "plan": "pro",
+            }
+        },
     )
-    assert {item["metric_name"]: item["value"] for item in items} == {"accepted": True, "stars": 4.5, "mood": "nan", "old": None}
+    assert {item["metric_name"]: item["value"] for item in items} == {
+        "accepted": True,
+        "stars": 4.5,
+        "mood": "nan",
+        "old": None,
+    }
     assert all(item["tags"] == {"plan": "pro"} and item["inference_id"] == "chatcmpl-1" for item in items)
 
 
-@pytest.mark.parametrize("body", [None, [], {}, {"metadata": None}, {"metadata": {"feedback.a": 1}}, {"metadata": {"a": "b"}}])
+@pytest.mark.parametrize(
+    "body", [None, [], {}, {"metadata": None}, {"metadata": {"feedback.a": 1}}, {"metadata": {"a": "b"}}]
+)
 def test_metadata_without_feedback_is_refused(body):
     with pytest.raises(Problem) as caught:
         items_of("chatcmpl-1", body)

@@ -13,8 +13,18 @@ SOURCES = sorted(
     p for top in ("schemas", "libs", "services") for p in (ROOT / top).rglob("*.py") if ".venv" not in p.parts
 )
 SLIM = [
-    "headrace", "headrace_schemas", "headrace_kit", "headrace_scoring", "headrace_local", "headrace_cli",
-    "headrace_serving", "headrace_feedback", "headrace_reward", "headrace_evaluation", "headrace_registry", "headrace_console",
+    "headrace",
+    "headrace_schemas",
+    "headrace_kit",
+    "headrace_scoring",
+    "headrace_local",
+    "headrace_cli",
+    "headrace_serving",
+    "headrace_feedback",
+    "headrace_reward",
+    "headrace_evaluation",
+    "headrace_registry",
+    "headrace_console",
 ]
 
 
@@ -24,7 +34,9 @@ def test_no_module_is_longer_than_400_lines():
 
 
 def test_no_module_has_a_name_without_a_meaning():
-    bad = [str(p.relative_to(ROOT)) for p in SOURCES if p.stem in {"utils", "util", "common", "helpers", "manager", "misc"}]
+    bad = [
+        str(p.relative_to(ROOT)) for p in SOURCES if p.stem in {"utils", "util", "common", "helpers", "manager", "misc"}
+    ]
     assert not bad
 
 

@@ -17,7 +17,14 @@ NOW = datetime(2026, 3, 4, tzinfo=UTC)
 
 def feedback(**changes) -> FeedbackRecorded:
     fields = dict(
-        occurred_at=NOW, recorded_at=NOW, feedback_id="fb1", revision=1, sequence=1, correlation_id="c", metric_name="accepted", value=True
+        occurred_at=NOW,
+        recorded_at=NOW,
+        feedback_id="fb1",
+        revision=1,
+        sequence=1,
+        correlation_id="c",
+        metric_name="accepted",
+        value=True,
     )
     return FeedbackRecorded(**(fields | changes))
 
@@ -35,7 +42,9 @@ def test_an_event_survives_the_wire_with_cloudevents_headers():
     assert record.header("ce_id") == "fb1.1"
     assert record.header("ce_type") == "headrace.feedback-recorded.v1"
     assert record.header("ce_partitionkey") == "c"
-    assert record.header("traceparent", ).startswith("00-")
+    assert record.header(
+        "traceparent",
+    ).startswith("00-")
 
 
 @pytest.mark.parametrize(
@@ -80,7 +89,12 @@ def test_a_dead_letter_keeps_what_came_and_says_why():
     assert dict(letter.headers)["headrace-dlq-code"] == b"not_json"
 
 
-@given(st.integers(0, 2**47), st.integers(0, 2**47), st.binary(min_size=10, max_size=10), st.binary(min_size=10, max_size=10))
+@given(
+    st.integers(0, 2**47),
+    st.integers(0, 2**47),
+    st.binary(min_size=10, max_size=10),
+    st.binary(min_size=10, max_size=10),
+)
 def test_ids_sort_by_time_and_an_inference_id_contains_its_episode(a, b, noise, other):
     first, second = uuid7(a, noise), uuid7(b, other)
     if a < b:
@@ -104,5 +118,7 @@ def test_a_route_names_every_adapter_that_must_be_loaded_once():
         return VersionRef(version=n, digest="a" * 64, object_key="k", engine_model=f"p@v{n}")
 
     base = VersionRef(version=0, engine_model="base")
-    route = RouteChanged(occurred_at=NOW, policy="p", base_model="base", epoch=1, champion=ref(2), previous=base, load=(ref(2), ref(3)))
+    route = RouteChanged(
+        occurred_at=NOW, policy="p", base_model="base", epoch=1, champion=ref(2), previous=base, load=(ref(2), ref(3))
+    )
     assert [r.version for r in route.wanted()] == [2, 3]

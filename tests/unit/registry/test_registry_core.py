@@ -145,7 +145,11 @@ def test_every_live_replica_must_be_ready_and_there_must_be_one():
 
 def test_replicas_that_are_silent_ill_or_of_another_base_model_do_not_count():
     model, old = "support@v1-aaa", NOW - timedelta(seconds=61)
-    others = [replica("r2", ready=(), at=old), replica("r3", ready=(), healthy=False), replica("r4", ready=(), base="x")]
+    others = [
+        replica("r2", ready=(), at=old),
+        replica("r3", ready=(), healthy=False),
+        replica("r4", ready=(), base="x"),
+    ]
     assert not_ready([replica(), *others], model, "tiny", NOW) is None
     assert not_ready([replica(at=old)], model, "tiny", NOW) is not None
 

@@ -151,7 +151,11 @@ def test_a_slice_settles_as_the_whole_does(statements, data):
     names = {("default", last.key.target)} | {
         ("default", f"inference:{i}") for o in (last, held) if o for i in o.compared or ()
     }
-    known = [i for i in INFERENCES if any(key in whole._named.get(n, ()) for n in names for key in [("default", i.inference_id)])]
+    known = [
+        i
+        for i in INFERENCES
+        if any(key in whole._named.get(n, ()) for n in names for key in [("default", i.inference_id)])
+    ]
     concerned = {o.key: o for i in known for o in whole._opinions_about(i)} | ({held.key: held} if held else {})
     part = Book(
         inferences=known,

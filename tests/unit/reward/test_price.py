@@ -19,7 +19,11 @@ def judged(n, quality=1.0, tokens=10, segment=None) -> Judged:
 
 rows = st.lists(
     st.builds(
-        judged, st.integers(0, 40), st.sampled_from([0.0, 0.4, 0.5, 1.0]), st.integers(1, 60), st.sampled_from([None, "a"])
+        judged,
+        st.integers(0, 40),
+        st.sampled_from([0.0, 0.4, 0.5, 1.0]),
+        st.integers(1, 60),
+        st.sampled_from([None, "a"]),
     ),
     unique_by=lambda row: row.inference_id,
 )
@@ -81,7 +85,9 @@ def test_pressure_rises_while_quality_holds_and_falls_when_it_drops():
 
 
 def test_segments_that_are_not_solved_pay_less():
-    window = Window([*(judged(n, segment="easy") for n in range(60)), *(judged(100 + n, 0.0, segment="hard") for n in range(4))])
+    window = Window(
+        [*(judged(n, segment="easy") for n in range(60)), *(judged(100 + n, 0.0, segment="hard") for n in range(4))]
+    )
     assert window.price(AUTO, "d", "hard").weight < window.price(AUTO, "d", "easy").weight
 
 

@@ -55,7 +55,9 @@ def test_ordinary_patterns_work(pattern, text, matching):
     assert (matches(pattern, text) is None) is matching
 
 
-@pytest.mark.parametrize("pattern", [r".*a.*b", r".*a.*a.*b", r".*.*.*b", r"(a|b).*a\w+b", r"(foo|bar|a)*b", r"\w+\w+\w+b"])
+@pytest.mark.parametrize(
+    "pattern", [r".*a.*b", r".*a.*a.*b", r".*.*.*b", r"(a|b).*a\w+b", r"(foo|bar|a)*b", r"\w+\w+\w+b"]
+)
 def test_the_worst_answer_a_pattern_may_look_at_takes_no_time_to_speak_of(pattern):
     answer = "a" * _longest_answer(pattern)
     started = time.perf_counter()

@@ -117,7 +117,11 @@ def bfloat16(data):
     blob, entries = b"", {"__metadata__": header["__metadata__"]}
     for name, tensor in tensors.items():
         raw = (tensor.view(np.uint32) >> 16).astype("<u2").tobytes()
-        entries[name] = {"dtype": "BF16", "shape": list(tensor.shape), "data_offsets": [len(blob), len(blob) + len(raw)]}
+        entries[name] = {
+            "dtype": "BF16",
+            "shape": list(tensor.shape),
+            "data_offsets": [len(blob), len(blob) + len(raw)],
+        }
         blob += raw
     head = json.dumps(entries).encode()
     head += b" " * (-len(head) % 8)

@@ -58,13 +58,24 @@ def test_fields_of_openais_own_service_are_dropped_and_unknown_ones_refused_by_n
 @pytest.mark.parametrize(
     ("body", "param"),
     [
-        ({"messages": []}, "messages"), ({"messages": ["x"]}, "messages"), ({"n": 3}, "n"), ({"n": "1"}, "n"),
-        ({"stream": "yes"}, "stream"), ({"temperature": "hot"}, "temperature"), ({"logprobs": 3}, "logprobs"),
-        ({"max_tokens": 1.5}, "max_tokens"), ({"headrace": 7}, "headrace"), ({"headrace": {"x": 1}}, "headrace"),
-        ({"headrace": {"actor": "x" * 300}}, "headrace.actor"), ({"headrace": {"train": 1}}, "headrace.train"),
-        ({"metadata": {"a": 1}}, "metadata"), ({"metadata": {"a" * 70: "1"}}, "metadata"),
-        ({"headrace": {"episode_id": "order-7"}}, "headrace.episode_id"), ({"tools": {}}, "tools"),
-        ({"stream_options": {"include_usage": 1}}, "stream_options.include_usage"), ({"model": None}, "model"),
+        ({"messages": []}, "messages"),
+        ({"messages": ["x"]}, "messages"),
+        ({"n": 3}, "n"),
+        ({"n": "1"}, "n"),
+        ({"stream": "yes"}, "stream"),
+        ({"temperature": "hot"}, "temperature"),
+        ({"logprobs": 3}, "logprobs"),
+        ({"max_tokens": 1.5}, "max_tokens"),
+        ({"headrace": 7}, "headrace"),
+        ({"headrace": {"x": 1}}, "headrace"),
+        ({"headrace": {"actor": "x" * 300}}, "headrace.actor"),
+        ({"headrace": {"train": 1}}, "headrace.train"),
+        ({"metadata": {"a": 1}}, "metadata"),
+        ({"metadata": {"a" * 70: "1"}}, "metadata"),
+        ({"headrace": {"episode_id": "order-7"}}, "headrace.episode_id"),
+        ({"tools": {}}, "tools"),
+        ({"stream_options": {"include_usage": 1}}, "stream_options.include_usage"),
+        ({"model": None}, "model"),
     ],
 )
 def test_a_wrong_field_is_named(body, param):
@@ -79,8 +90,24 @@ json = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
     max_leaves=8,
 )
-FIELDS = ("model", "messages", "headrace", "metadata", "stream", "logprobs", "temperature", "max_tokens", "prompt", "n",
-          "stream_options", "tools", "user", "seed", "top_k", "store")
+FIELDS = (
+    "model",
+    "messages",
+    "headrace",
+    "metadata",
+    "stream",
+    "logprobs",
+    "temperature",
+    "max_tokens",
+    "prompt",
+    "n",
+    "stream_options",
+    "tools",
+    "user",
+    "seed",
+    "top_k",
+    "store",
+)
 
 
 @given(st.dictionaries(st.sampled_from(FIELDS), json), st.booleans())

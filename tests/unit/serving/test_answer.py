@@ -21,12 +21,22 @@ ASK = [{"role": "user", "content": "hello"}]
 
 def chunk(text, token, logprob, finish=None, **more):
     entry = {"token": text, "logprob": logprob, "bytes": [], "top_logprobs": []}
-    choice = {"index": 0, "delta": {"content": text}, "logprobs": {"content": [entry]}, "finish_reason": finish, "token_ids": [token]}
+    choice = {
+        "index": 0,
+        "delta": {"content": text},
+        "logprobs": {"content": [entry]},
+        "finish_reason": finish,
+        "token_ids": [token],
+    }
     return {"id": "x", "model": "m", "choices": [choice], **more}
 
 
-FIRST = {"id": "x", "model": "m", "prompt_token_ids": [5, 6],
-         "choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}, "logprobs": None, "finish_reason": None}]}
+FIRST = {
+    "id": "x",
+    "model": "m",
+    "prompt_token_ids": [5, 6],
+    "choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}, "logprobs": None, "finish_reason": None}],
+}
 USAGE = {"id": "x", "model": "m", "choices": [], "usage": {"prompt_tokens": 2, "completion_tokens": 3}}
 STREAM = [FIRST, chunk("Hel", 7, -0.5), chunk("lo", 8, -0.25), chunk("", 2, -0.1, "stop"), USAGE]
 
@@ -110,7 +120,9 @@ def test_a_client_that_asked_for_all_sees_all():
 
 
 def test_a_chunk_that_carries_nothing_but_what_is_hidden_is_not_sent():
-    hidden = {"choices": [{"index": 0, "delta": {}, "logprobs": {"content": []}, "finish_reason": None, "token_ids": [1]}]}
+    hidden = {
+        "choices": [{"index": 0, "delta": {}, "logprobs": {"content": []}, "finish_reason": None, "token_ids": [1]}]
+    }
     assert not strip(copy.deepcopy(hidden), Wants(stream=True))
     assert strip(copy.deepcopy(hidden), Wants(stream=True, token_ids=True))
 
@@ -122,12 +134,14 @@ def test_pieces_of_tool_calls_are_joined():
     got = gathered(
         [
             piece(index=0, id="c1", type="function", function={"name": "look", "arguments": ""}),
-            piece(index=0, function={"arguments": '{"a"'}), piece(index=0, function={"arguments": ":1}"}),
+            piece(index=0, function={"arguments": '{"a"'}),
+            piece(index=0, function={"arguments": ":1}"}),
             piece(index=1, id="c2", type="function", function={"name": "up", "arguments": "{}"}),
         ]
     )
     assert [(c["id"], c["function"]["name"], c["function"]["arguments"]) for c in got.tool_calls] == [
-        ("c1", "look", '{"a":1}'), ("c2", "up", "{}"),
+        ("c1", "look", '{"a":1}'),
+        ("c2", "up", "{}"),
     ]
 
 
@@ -144,14 +158,24 @@ def make(*, evaluation=False, collected=None, **body):
     choice = Choice(base, "base")
     outcome = Outcome("completed", choice, False, "r", EngineFacts(base_model="m"), 0.1, 0.2)
     return record_of(
-        admit({"model": "support", "messages": ASK, **body}, {}, chat=True), Decision(route, choice, (), evaluation),
-        collected or gathered(STREAM), outcome, project="default", inference_id="i", episode_id="e", occurred_at=now,
+        admit({"model": "support", "messages": ASK, **body}, {}, chat=True),
+        Decision(route, choice, (), evaluation),
+        collected or gathered(STREAM),
+        outcome,
+        project="default",
+        inference_id="i",
+        episode_id="e",
+        occurred_at=now,
     )
 
 
 def test_the_record_holds_the_answer_as_it_was_sampled():
     record = make(temperature=0.5)
-    assert (record.completion, record.completion_token_ids, record.logprobs) == ("Hello", (7, 8, 2), (-0.5, -0.25, -0.1))
+    assert (record.completion, record.completion_token_ids, record.logprobs) == (
+        "Hello",
+        (7, 8, 2),
+        (-0.5, -0.25, -0.1),
+    )
     assert (record.sampling.temperature, record.train, record.messages) == (0.5, True, tuple(ASK))
 
 

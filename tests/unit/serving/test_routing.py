@@ -25,7 +25,9 @@ SECRET = "s" * 30
 def ref(version, digest="a"):
     if version == 0:
         return VersionRef(version=0, engine_model=BASE)
-    return VersionRef(version=version, digest=digest * 64, object_key="k", engine_model=f"support@v{version}-{digest * 12}")
+    return VersionRef(
+        version=version, digest=digest * 64, object_key="k", engine_model=f"support@v{version}-{digest * 12}"
+    )
 
 
 def route(champion=0, **more):
@@ -34,8 +36,13 @@ def route(champion=0, **more):
 
 def key(*scopes, project="default", revoked=False):
     return KeyChanged(
-        occurred_at=NOW, project=project, prefix="abcdefgh", salt="00", hash=hash_secret("00", SECRET),
-        scopes=scopes or ("inference",), revoked=revoked,
+        occurred_at=NOW,
+        project=project,
+        prefix="abcdefgh",
+        salt="00",
+        hash=hash_secret("00", SECRET),
+        scopes=scopes or ("inference",),
+        revoked=revoked,
     )
 
 
@@ -56,7 +63,9 @@ def test_model_names_are_a_policy_with_or_without_a_pin(text, name):
     assert parse_model(text) == name
 
 
-@pytest.mark.parametrize("text", [None, "", 7, "Support", "support@", "support@7", "support@vv", "support@latest", "x" * 80])
+@pytest.mark.parametrize(
+    "text", [None, "", 7, "Support", "support@", "support@7", "support@vv", "support@latest", "x" * 80]
+)
 def test_what_is_no_model_name_is_refused(text):
     with pytest.raises(Refusal):
         parse_model(text)
@@ -158,7 +167,12 @@ def test_pins_forget_the_longest_unused():
 
 def observed(name, *refs, healthy=True, base=BASE):
     return AdapterObserved(
-        occurred_at=NOW, replica=name, sequence=1, url=f"http://{name}", healthy=healthy, base_model=base,
+        occurred_at=NOW,
+        replica=name,
+        sequence=1,
+        url=f"http://{name}",
+        healthy=healthy,
+        base_model=base,
         engine=EngineFacts(base_model=base),
         adapters=tuple(
             AdapterState(policy="support", version=r.version, digest=r.digest, engine_model=r.engine_model, state=s)
@@ -174,8 +188,11 @@ def pick(version, replicas, **more):
 
 def test_only_replicas_that_proved_the_version_are_asked():
     replicas = [
-        observed("a", (ref(1), "ready")), observed("b", (ref(1), "loading")), observed("c", (ref(2), "ready")),
-        observed("d", (ref(1), "ready"), healthy=False), observed("e", (ref(1), "ready"), base="other"),
+        observed("a", (ref(1), "ready")),
+        observed("b", (ref(1), "loading")),
+        observed("c", (ref(2), "ready")),
+        observed("d", (ref(1), "ready"), healthy=False),
+        observed("e", (ref(1), "ready"), base="other"),
     ]
     assert pick(1, replicas) == ["a"]
     assert pick(0, replicas) == ["a", "b", "c"]
@@ -200,7 +217,10 @@ def test_a_replica_wants_what_the_routes_of_its_base_say_champions_first():
     routes = [
         route(3, previous=ref(2, "b"), load=(ref(4, "c"),)),
         RouteChanged(
-            occurred_at=NOW, policy="sales", base_model=BASE, epoch=1,
+            occurred_at=NOW,
+            policy="sales",
+            base_model=BASE,
+            epoch=1,
             champion=VersionRef(version=1, digest="d" * 64, engine_model="sales@v1-dddddddddddd"),
         ),
         RouteChanged(occurred_at=NOW, policy="x", base_model="other", epoch=1, champion=ref(1, "e")),
@@ -208,7 +228,9 @@ def test_a_replica_wants_what_the_routes_of_its_base_say_champions_first():
     assert [w.ref.version for w in wanted(routes, BASE).values()] == [1, 3, 2, 4]
 
 
-@given(st.dictionaries(st.sampled_from("abcdef"), st.floats(0, 100)), st.sets(st.sampled_from("abcdef")), st.integers(0, 3))
+@given(
+    st.dictionaries(st.sampled_from("abcdef"), st.floats(0, 100)), st.sets(st.sampled_from("abcdef")), st.integers(0, 3)
+)
 def test_what_is_wanted_is_never_unloaded_and_the_rest_after_its_grace(since, desired, room):
     loaded = list("abcdef")
     gone = to_unload(loaded, dict.fromkeys(desired), since, now=100, grace_s=50, room_needed=room)

@@ -8,9 +8,18 @@ NOW = datetime(2026, 1, 2, tzinfo=UTC)
 
 def event(**fields):
     given = dict(
-        occurred_at=NOW, trajectory_id="chatcmpl-1", revision=1, episode_id="ep-1", policy="support", policy_version=0,
-        prompt_token_ids=(1, 2), completion_token_ids=(3, 4), logprobs=(-1.0, -1.0), engine=EngineFacts(base_model="tiny"),
-        reward=1.0, spec_digest="0" * 64,
+        occurred_at=NOW,
+        trajectory_id="chatcmpl-1",
+        revision=1,
+        episode_id="ep-1",
+        policy="support",
+        policy_version=0,
+        prompt_token_ids=(1, 2),
+        completion_token_ids=(3, 4),
+        logprobs=(-1.0, -1.0),
+        engine=EngineFacts(base_model="tiny"),
+        reward=1.0,
+        spec_digest="0" * 64,
     )
     return TrajectoryScored(**{**given, **fields})
 

@@ -87,7 +87,9 @@ def test_the_loss_of_a_batch_does_not_depend_on_how_it_is_cut():
     objective = LoggedPolicyGradient(DEFAULT)
 
     def loss(rows):
-        batch = scored(logp[rows], behaviour[rows], (0.5,) * len(rows), (1.0,) * len(rows), None, base[rows], (False,) * len(rows))
+        batch = scored(
+            logp[rows], behaviour[rows], (0.5,) * len(rows), (1.0,) * len(rows), None, base[rows], (False,) * len(rows)
+        )
         return objective.loss(batch, 3.0, 2.0).total
 
     assert torch.allclose(loss([0, 1, 2]), loss([0]) + loss([1, 2]))

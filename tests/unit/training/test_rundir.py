@@ -10,7 +10,9 @@ from tests.unit.training.samples import sample
 
 
 def manifest(samples, **fields):
-    given = dict(policy="support", base_model="tiny", recipe=DEFAULT, seed=1, samples=refs(samples), run_id="r1", fencing_token=1)
+    given = dict(
+        policy="support", base_model="tiny", recipe=DEFAULT, seed=1, samples=refs(samples), run_id="r1", fencing_token=1
+    )
     return RunManifest(**{**given, **fields})
 
 

@@ -14,7 +14,13 @@ from tests.unit.training.samples import sample
 
 def lay_out(folder, samples, **fields):
     given = dict(
-        policy="support", base_model=tiny.NAME, recipe=DEFAULT, seed=1, samples=refs(samples), run_id="r1", fencing_token=7
+        policy="support",
+        base_model=tiny.NAME,
+        recipe=DEFAULT,
+        seed=1,
+        samples=refs(samples),
+        run_id="r1",
+        fencing_token=7,
     )
     write_run(folder, RunManifest(**{**given, **fields}), samples)
 

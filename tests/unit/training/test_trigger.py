@@ -12,8 +12,11 @@ KNOWN = frozenset({"default"})
 def spec(**trigger):
     return PolicySpec.model_validate(
         {
-            "policy": "support", "base_model": "tiny", "train": {"trigger": trigger},
-            "reward": {"parts": [{"name": "user", "kind": "feedback"}]}, "gate": {"suite": "private"},
+            "policy": "support",
+            "base_model": "tiny",
+            "train": {"trigger": trigger},
+            "reward": {"parts": [{"name": "user", "kind": "feedback"}]},
+            "gate": {"suite": "private"},
         }
     )
 
@@ -23,7 +26,9 @@ def route(**fields):
     return RouteChanged(occurred_at=NOW, policy="support", base_model="tiny", epoch=1, champion=base, **fields)
 
 
-STANDING = Standing(NOW, new_mass=32.0, new_samples=32, oldest=NOW - timedelta(minutes=5), active_run=None, checkpoint_at=None)
+STANDING = Standing(
+    NOW, new_mass=32.0, new_samples=32, oldest=NOW - timedelta(minutes=5), active_run=None, checkpoint_at=None
+)
 
 
 def test_enough_new_events_start_a_run():
