@@ -134,9 +134,9 @@ class Assistant:
             seconds=time.monotonic() - began,
         )
 
-    async def greedy(self, question: str) -> tuple[int, str]:
+    async def greedy(self, question: str, max_tokens: int | None = None) -> tuple[int, str]:
         """(version, answer) of one question, kept out of training."""
-        answer = await self._answer(question, temperature=0, train=False)
+        answer = await self._answer(question, temperature=0, train=False, max_tokens=max_tokens)
         return version_of(answer), text_of(answer)
 
     async def _ask(self, question: Question, number: int) -> ChatCompletion | None:
@@ -152,7 +152,13 @@ class Assistant:
         return answer
 
     async def _answer(
-        self, text: str, temperature: float, *, seed: int | None = None, train: bool = True
+        self,
+        text: str,
+        temperature: float,
+        *,
+        seed: int | None = None,
+        train: bool = True,
+        max_tokens: int | None = None,
     ) -> ChatCompletion:
         self.requests += 1
         return await self._client.chat.completions.create(
@@ -160,7 +166,7 @@ class Assistant:
             messages=[{"role": "user", "content": text}],
             temperature=temperature,
             top_p=1.0,
-            max_tokens=self._options.max_tokens,
+            max_tokens=max_tokens or self._options.max_tokens,
             seed=seed if seed is not None else openai.omit,
             extra_body={} if train else {"headrace": {"train": False}},
         )

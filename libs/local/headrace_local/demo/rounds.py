@@ -76,14 +76,15 @@ class Rounds:
         with self._stage("rollback"), self._screen.task("rolling back"):
             began = time.monotonic()
             await self._control.roll_back("the demo shows that it can")
-            while (got := await self._assistant.greedy(facts.questions[shown[0]]))[0] == newer.version:
+            # Answers of one token, so that what is timed is the move and not the length of an old answer.
+            while (answered_by := (await self._assistant.greedy(facts.questions[shown[0]], 1))[0]) == newer.version:
                 if time.monotonic() - began > ROLLBACK_TIMEOUT_S:
                     raise DemoError(f"v{newer.version} still answers {ROLLBACK_TIMEOUT_S:.0f} s after the rollback.")
             seconds = time.monotonic() - began
-            answers = [got, *[await self._assistant.greedy(facts.questions[i]) for i in shown[1:]]]
+            answers = [await self._assistant.greedy(facts.questions[i]) for i in shown]
         facts.rollback = Rollback(
             newer.version,
-            got[0],
+            answered_by,
             seconds,
             tuple(facts.questions[i] for i in shown),
             tuple(newer.answers[i] for i in shown),
@@ -91,7 +92,7 @@ class Rounds:
             tuple(older.answers[i] for i in shown),
         )
         self._screen.say(
-            f"Rolled back from v{newer.version} to v{got[0]} in {seconds:.2f} s; "
+            f"Rolled back from v{newer.version} to v{answered_by} in {seconds:.2f} s; "
             f"{facts.rollback.same} of {len(shown)} old answers are back, word for word."
         )
         if self._options.keep:
