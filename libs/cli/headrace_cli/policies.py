@@ -45,7 +45,7 @@ def apply(
 
 
 def _remind_of_suite(places: Places, suite: str) -> None:
-    """Without its suite the gate can only hold; say so while somebody is looking."""
+    """Without its suite no version is judged, and each is given up in the end; say so while somebody is looking."""
     try:
         call(places, "evaluation", "GET", f"/v1/suites/{suite}")
     except Refused:
@@ -70,7 +70,7 @@ def promote(
     body = {"version": number(named), "by": by or me(), "reason": reason, "force": force}
     if force and not reason:
         raise Problem("--force passes the gate over: say why with --reason TEXT.", 2)
-    _moved(named.policy, call(places, "registry", "POST", f"/v1/policies/{named.policy}/promote", body=body))
+    moved(named.policy, call(places, "registry", "POST", f"/v1/policies/{named.policy}/promote", body=body))
 
 
 def rollback(
@@ -89,14 +89,15 @@ def rollback(
     body: dict[str, Any] = {"by": by or me(), "reason": reason}
     if target is not None:
         body["version"] = number(parse(f"{named.policy}@{target}"))
-    _moved(named.policy, call(places, "registry", "POST", f"/v1/policies/{named.policy}/rollback", body=body))
+    moved(named.policy, call(places, "registry", "POST", f"/v1/policies/{named.policy}/rollback", body=body))
 
 
-def _moved(policy: str, answer: dict[str, Any]) -> None:
+def moved(policy: str, answer: dict[str, Any]) -> None:
+    """What became of a promotion or a rollback, in a sentence."""
     champion = answer["route"]["champion"]["version"]
     what = "the base model" if champion == 0 else f"v{champion}"
     if answer["status"] == "preparing":
-        waits = ", ".join(map(screen.clean, answer.get("waits_for") or [])) or "an engine"
+        waits = screen.clean(answer.get("waits_for") or "an engine")
         screen.out().print(
             f"{policy}@v{answer['version']} is being loaded and proved ({waits}); the move follows by itself. "
             f"Until then {what} answers."

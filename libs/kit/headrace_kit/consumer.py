@@ -121,6 +121,16 @@ class Consumer:
             return
         expected = subscription.expected.get(partition)
         fresh = [r for r in batch if expected is None or r.offset >= expected]
+        if len(fresh) < len(batch):
+            # A few after a rebalance; many where a topic was made anew under offsets that an older one left.
+            log.warning(
+                "records before the stored offset are skipped",
+                topic=partition[0],
+                partition=partition[1],
+                offset=batch[0].offset,
+                stored=expected,
+                records=len(batch) - len(fresh),
+            )
         if not fresh:
             return
         try:
@@ -196,6 +206,10 @@ class Consumer:
                     await self._position(subscription, assignment, partition, offset)
                 except Retryable as error:
                     log.warning("partition stays paused", topic=partition[0], partition=partition[1], error=str(error))
+                except Exception as bug:  # it would stay paused for ever, and nobody would know
+                    log.exception("a bug stops this partition", topic=partition[0], partition=partition[1])
+                    self.stopped[partition] = repr(bug)
+                    return
                 else:
                     break
             PAUSED.labels(partition[0]).dec()

@@ -49,6 +49,7 @@ async def create(kafka: KafkaSettings, topics: TopicSettings) -> list[str]:
                     made.append(name)
                 elif for_code(code) is not TopicAlreadyExistsError:
                     raise Retryable(f"the topic {name} was not created: {for_code(code).__name__} {rest}")
+        await _until_whole(admin, wanted)
         return made
     except KafkaError as error:
         raise Retryable(f"topics were not created: {error!r}") from error
@@ -56,6 +57,25 @@ async def create(kafka: KafkaSettings, topics: TopicSettings) -> list[str]:
         await admin.close()
 
 
+async def _until_whole(admin: AIOKafkaAdminClient, topics: list[NewTopic]) -> None:
+    """Wait until each partition has a leader.
+
+    A producer that sees half of a new topic's partitions spreads keys over that half, and one key's records end up on
+    two partitions, in no order.
+    """
+    names = [topic.name for topic in topics]
+    for _ in range(100):
+        found = {t["topic"]: t["partitions"] for t in await admin.describe_topics(names)} if names else {}
+        led = {name: sum(p["leader"] >= 0 and p["error_code"] == 0 for p in parts) for name, parts in found.items()}
+        if all(led.get(topic.name, 0) >= topic.num_partitions for topic in topics):
+            return
+        await asyncio.sleep(0.1)
+    raise Retryable("new topics have partitions without a leader after ten seconds: look at the broker's log")
+
+
 if __name__ == "__main__":
-    names = asyncio.run(create(KafkaSettings(), TopicSettings()))
+    try:
+        names = asyncio.run(create(KafkaSettings(), TopicSettings()))
+    except Retryable as problem:
+        sys.exit(str(problem))
     sys.stdout.write(f"created {len(names)} topics\n")

@@ -32,7 +32,7 @@ def record_of(raw: Any) -> Record:
         offset=raw.offset,
         key=raw.key,
         value=raw.value,
-        headers=tuple(raw.headers),
+        headers=tuple((name, value or b"") for name, value in raw.headers),  # Kafka knows a header without a value
         timestamp_ms=raw.timestamp,
     )
 
@@ -165,6 +165,7 @@ class KafkaBus:
             self._producer = producer
             await self._broker.start()
         except KafkaError as error:
+            await producer.stop()
             await self.stop()
             raise Retryable(f"no Kafka at {self._settings.bootstrap}: {error!r}") from error
 
@@ -208,12 +209,16 @@ class KafkaStateReader:
         self._ends: dict[TopicPartition, int] = {}
 
     async def open(self) -> None:
-        await self._consumer.start()
-        assigned = self._consumer.assignment()  # in no group: every partition there is
+        try:
+            await self._consumer.start()
+            assigned = self._consumer.assignment()  # in no group: every partition there is
+            self._ends = await self._consumer.end_offsets(assigned) if assigned else {}
+        except BaseException:  # nobody else would end what it started in the background
+            await self._consumer.stop()
+            raise
         if not assigned:
             await self._consumer.stop()
             raise Retryable(f"the topic {self._topic} does not exist yet")
-        self._ends = await self._consumer.end_offsets(assigned)
 
     async def read(self, timeout_s: float) -> Sequence[Record]:
         batches = await self._consumer.getmany(timeout_ms=int(timeout_s * 1000))

@@ -1,4 +1,4 @@
-"""The outbox: what a transaction decided to publish, published after it, each row removed after its own ack.
+"""The outbox: what a transaction decided to publish, published after it in batches, removed once all are acked.
 
 One relay at a time per schema (an advisory lock), so that records of one key keep their order. A crash between the
 ack and the removal publishes a row again; its `ce_id` is the same, and inboxes know it.

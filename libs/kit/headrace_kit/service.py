@@ -169,7 +169,13 @@ class UnitOfWork:
         return self._work
 
     async def __aexit__(self, kind, error, trace) -> bool | None:  # type: ignore[no-untyped-def]  # noqa: ANN001
-        published = await self._work.flush() if kind is None else False
+        published = False
+        if kind is None:
+            try:
+                published = await self._work.flush()
+            except BaseException as failed:  # the transaction ends here too, or it would keep its connection
+                await self._begin.__aexit__(type(failed), failed, failed.__traceback__)
+                raise
         done = await self._begin.__aexit__(kind, error, trace)
         if published:
             self._service.relay.wake()

@@ -113,7 +113,8 @@ class Spool:
         for path in sorted(folder.glob("*.seg")):
             self._recover(path)
         self._active = max(self._sizes, default=0) + 1
-        self._file = self._open_active()
+        self._sizes[self._active] = 0
+        self._file = self._create(self._active)
         self._move(self._read_cursor())  # on disk at once: a later segment may get the number of a deleted one
         if self.pending_bytes:
             self._arrived.set()
@@ -127,8 +128,11 @@ class Spool:
             self._refuse(f"a record of {len(payload)} bytes is larger than {MAX_RECORD}")
         if self.pending_bytes + len(frame) > self._quota:
             self._refuse(f"the spool holds its quota of {self._quota} bytes")
-        if self._sizes[self._active] >= self._segment_bytes:
-            self._rotate()
+        try:
+            if self._sizes[self._active] >= self._segment_bytes:
+                self._rotate()
+        except OSError as error:
+            self._refuse(f"the disk refused a new segment: {error}")
         before = self._sizes[self._active]
         try:
             written = os.write(self._file, frame)
@@ -178,16 +182,23 @@ class Spool:
     def _path(self, number: int) -> Path:
         return self._folder / f"{number:020d}.seg"
 
-    def _open_active(self) -> int:
-        self._sizes[self._active] = 0
-        return os.open(self._path(self._active), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    def _create(self, number: int) -> int:
+        file = os.open(self._path(number), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        if self._fsync:  # the file's name must survive the machine too
+            folder = os.open(self._folder, os.O_RDONLY)
+            os.fsync(folder)
+            os.close(folder)
+        return file
 
     def _rotate(self) -> None:
+        """Raises OSError, and then the segment in use stays the one in use."""
         if self._fsync:
             os.fsync(self._file)
+        following = self._create(self._active + 1)
         os.close(self._file)
+        self._file = following
         self._active += 1
-        self._file = self._open_active()
+        self._sizes[self._active] = 0
 
     def _recover(self, path: Path) -> None:
         """Cut a torn tail off a segment of an earlier process; an empty one is deleted."""
@@ -224,7 +235,7 @@ class Spool:
 
     # ---- the publishing side ----------------------------------------------------------------------------------------
     async def run(self, bus: Bus) -> None:
-        """Publish until cancelled. A broker that is away is waited for."""
+        """Publish until cancelled. A broker that is away is waited for, and so is a disk that is full."""
         delay = 0.1
         while True:
             if not self.pending_bytes:
@@ -234,7 +245,7 @@ class Spool:
             try:
                 await self.forward(bus)
                 delay = 0.1
-            except Retryable as error:
+            except (Retryable, OSError) as error:
                 log.warning("records stay in the spool", pending_bytes=self.pending_bytes, error=str(error))
                 await asyncio.sleep(delay)
                 delay = min(delay * 2, 5.0)
@@ -280,7 +291,9 @@ class Spool:
             self._rotate()
         head = _CURSOR.pack(segment, offset, 0)[:16]
         temporary = self._folder / "cursor.tmp"
-        temporary.write_bytes(head + struct.pack("<I", zlib.crc32(head)))
-        temporary.replace(self._folder / "cursor")
-        for number in [n for n in self._sizes if n < segment]:
-            self._delete(number)
+        try:
+            temporary.write_bytes(head + struct.pack("<I", zlib.crc32(head)))
+            temporary.replace(self._folder / "cursor")
+        finally:  # on a full disk too: this is what makes room
+            for number in [n for n in self._sizes if n < segment]:
+                self._delete(number)

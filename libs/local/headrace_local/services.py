@@ -98,10 +98,6 @@ def own_env(name: str, state: StackState, credentials: Credentials) -> dict[str,
             "AGENT_DTYPE": "float32" if engine.on_cpu() else "",
         }
     if name == "evaluation":
-        return {"EVALUATION_KEY": credentials.evaluation_key, "EVALUATION_API_KEY": credentials.api_key}
-    if name == "training":
-        return {"TRAINING_WORK_DIR": data}
-    if name == "evaluation":
         return {"EVALUATION_KEY": credentials.evaluation_key, "EVALUATION_API_KEY": credentials.evaluation_api_key}
     if name == "training":
         return {"TRAINING_WORK_DIR": data}

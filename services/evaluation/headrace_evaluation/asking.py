@@ -96,8 +96,8 @@ def _check_version(response: httpx2.Response, version: VersionRef) -> None:
         print_ = response.json().get("system_fingerprint")
     except (ValueError, AttributeError):
         return
-    if version.digest and print_ and print_ != version.digest[:12]:
-        raise NoAnswerError(f"v{version.version} answered with another adapter than the registered one", curable=True)
+    if version.digest and print_ != version.digest[:12]:
+        raise NoAnswerError(f"v{version.version} answered without proof of the registered adapter", curable=True)
 
 
 def _code(response: httpx2.Response) -> str:

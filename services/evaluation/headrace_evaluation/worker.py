@@ -126,6 +126,7 @@ class Worker:
         if spec_of is None or suite is None:
             return "superseded"
         trouble, asked, pairs = Trouble(), list[int](), list[Pair]()
+        heaviest = max(case.weight for case in suite.cases)
         versions = [(told.candidate, None), (told.champion, self._champion_since(job))]
         sides = [(version, await self._known(told, version, since)) for version, since in versions]
         for look in looks(len(suite.cases), told.candidate.digest):
@@ -133,7 +134,7 @@ class Worker:
             asked += look
             (_, candidate), (_, champion) = sides
             pairs = [
-                Pair(candidate[n], champion[n], suite.cases[n].weight)
+                Pair(candidate[n], champion[n], suite.cases[n].weight / heaviest)
                 for n in asked
                 if n in candidate and n in champion
             ]

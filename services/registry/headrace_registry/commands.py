@@ -144,10 +144,8 @@ async def roll_back(
     place, version = await _find(moves, name, number or 0, expected)
     if version.state is State.CHAMPION:
         return "unchanged", place.route, None
-    if version.state is State.EVALUATED and version.verdict != "promote":
-        raise Rejected(
-            "never_proved", f"v{version.version} was never champion and the gate said {version.verdict}", "version", 409
-        )
+    if version.state is State.EVALUATED:
+        raise Rejected("never_proved", f"v{version.version} was never champion: promote it instead", "version", 409)
     if not allowed(version.state, State.CHAMPION):
         raise Rejected(
             "never_proved",

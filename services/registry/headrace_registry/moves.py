@@ -182,7 +182,20 @@ class Moves:
         after = State.QUARANTINED if leaving.version else State.RETIRED
         await self._state(leaving, after, f"rolled back to v{version.version}: {pending.reason}")
         await self._audit(version, "rolled-back", pending.by, pending.reason, epoch=route.epoch, before=leaving.version)
-        return route
+        return await self._without_children(place._replace(route=route), leaving)
+
+    async def _without_children(self, place: Place, left: Version) -> Route:
+        """Candidates that continue a version that was rolled back hold what people rolled it back for, and the gate,
+        which had passed it, does not see that.
+        """
+        for number in place.route.load if left.version else ():
+            child = await self.store.version(left.policy, number)
+            if child is None or (child.lineage or {}).get("parent_version") != left.version:
+                continue
+            if child.state in (State.REGISTERED, State.EVALUATED) and not (child.pending and child.pending.forced):
+                await self.reject(place, child, "registry", f"its parent v{left.version} was rolled back")
+                place = place._replace(route=place.route.without_candidate(number))
+        return place.route
 
     async def try_waiting(self, name: str) -> None:
         """Make the moves of a policy that were waiting for the engines and may now be made."""

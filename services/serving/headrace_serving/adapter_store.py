@@ -7,6 +7,7 @@ and only after every check, so what is there is good.
 import asyncio
 import hashlib
 import json
+import re
 import shutil
 import tempfile
 from collections.abc import Mapping
@@ -24,6 +25,7 @@ from headrace_serving.core.adapter import AdapterConfig, Array, BadAdapter, chec
 
 log = structlog.get_logger()
 _MAX_HEADER = 1024 * 1024
+_DIGEST = re.compile(r"[0-9a-f]{64}")
 _TYPES: dict[str, str] = {"F32": "<f4", "F16": "<f2", "BF16": "<u2"}
 
 
@@ -44,6 +46,8 @@ class AdapterStore:
 
         Raises BadAdapter for a file that must not be loaded, Retryable while the store is away.
         """
+        if not _DIGEST.fullmatch(ref.digest):  # it becomes a path
+            raise BadAdapter("the version has no digest that is a sha256 in hex")
         target = self._folder / ref.digest
         if target.is_dir():
             return target
@@ -63,8 +67,8 @@ class AdapterStore:
         return target
 
     async def _download(self, ref: VersionRef, path: Path) -> None:
-        if not ref.digest or not ref.object_key:
-            raise BadAdapter("the version has no digest or no object key")
+        if not ref.object_key:
+            raise BadAdapter("the version has no object key")
         size = await self._objects.size(ref.object_key)
         if size is None:
             raise BadAdapter(f"the object store has no {ref.object_key}")
@@ -95,6 +99,8 @@ def verify(
     data = path.read_bytes()
     header = read_header(data[: 8 + _MAX_HEADER])
     metadata = header.pop("__metadata__", None) or {}
+    if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
+        raise BadAdapter("the file's metadata do not map names to text")
     config = read_config(metadata, base_model, max_rank)
     pairs = check_names(list(header), config)
     try:
@@ -112,7 +118,7 @@ def read_header(start: bytes) -> dict[str, Any]:
         raise BadAdapter("the file is not a safetensors file, or its header is larger than a MiB")
     try:
         header = json.loads(start[8 : 8 + length])
-    except ValueError:
+    except (ValueError, RecursionError):
         raise BadAdapter("the file is not a safetensors file: its header is not JSON") from None
     if not isinstance(header, dict):
         raise BadAdapter("the file is not a safetensors file: its header is not an object")

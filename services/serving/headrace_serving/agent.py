@@ -217,7 +217,7 @@ class Agent:
             return
         held = self._held[name]
         seconds = max(self._clock.monotonic() - held.since, 0.0)
-        held.state = "ready"
+        held.state, held.attempts = "ready", 0
         held.probe = Probe(finite=True, differs_from_base=True, max_abs_logprob_delta=delta, seconds=seconds)
         if self._seen is not None:
             self._seen = EngineState(self._seen.base_model, self._seen.max_model_len, self._seen.adapters | {name})
@@ -257,7 +257,8 @@ class Agent:
                 self._to_report.set()
                 continue
             for adapter in event.adapters:
-                if adapter.state == "gone" and self._held[adapter.engine_model].state == "gone":
+                held = self._held.get(adapter.engine_model)  # `work` may have dropped it while we published
+                if adapter.state == "gone" and held is not None and held.state == "gone":
                     del self._held[adapter.engine_model]
 
     def observed(self) -> AdapterObserved:

@@ -53,6 +53,11 @@ class Call:
             if not message.get("more_body", False):
                 return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
+    async def gone(self) -> None:
+        """Returns when the client has left, or when the answer is complete."""
+        while (await self.receive())["type"] != "http.disconnect":
+            pass
+
     async def start(self, status: int, headers: Headers) -> None:
         self.started = True
         await self._send({"type": "http.response.start", "status": status, "headers": headers})

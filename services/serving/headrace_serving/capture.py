@@ -5,8 +5,6 @@ import time
 from collections.abc import Callable
 
 import structlog
-from pydantic import ValidationError
-from pydantic_core import PydanticSerializationError
 
 from headrace_kit.bus import Bus
 from headrace_kit.records import encode
@@ -30,17 +28,21 @@ class Capture:
         """Build a record and take it. A record that cannot be built is a bug of ours, and still no failed answer."""
         try:
             self.spool.append(encode(build(), topic=self._topic, source="serving"))
-        except (SpoolFull, ValidationError, PydanticSerializationError) as why:
-            SPOOL_DROPPED.inc()
-            self._dropped += 1
-            if time.monotonic() - self._last_warning > 60:
-                self._last_warning = time.monotonic()
-                log.error(  # noqa: TRY400 (the reason is a sentence)
-                    "inferences are answered but not recorded", dropped=self._dropped, because=str(why)
-                )
+        except (SpoolFull, ValueError, OSError) as why:  # pydantic's errors are ValueErrors
+            self._count(why)
+
+    def _count(self, why: Exception) -> None:
+        SPOOL_DROPPED.inc()
+        self._dropped += 1
+        if time.monotonic() - self._last_warning > 60:
+            self._last_warning = time.monotonic()
+            log.error("inferences are answered but not recorded", dropped=self._dropped, because=str(why))
 
     async def durable(self) -> None:
-        await self.spool.durable()
+        try:
+            await self.spool.durable()
+        except OSError as why:
+            self._count(why)
 
     async def run(self, bus: Bus) -> None:
         forwarding = asyncio.create_task(self.spool.run(bus))

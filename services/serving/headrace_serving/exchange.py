@@ -5,6 +5,7 @@ client does. The record is in the spool before the last byte of the answer leave
 """
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -27,10 +28,11 @@ from headrace_serving.core.replicas import Target
 from headrace_serving.core.routing import Choice, Decision
 from headrace_serving.core.sse import Events, frame
 from headrace_serving.fleet import Fleet
-from headrace_serving.upstream import BROKEN, HEADERS, Failure, UpstreamFailed, document_of, refusal_of
+from headrace_serving.upstream import BROKEN, HEADERS, Failure, UpstreamFailed, body_of, document_of, refusal_of
 
 log = structlog.get_logger()
 _MOST_TRIES = 3  # per version
+_SAY_S = 5.0
 _EVENT_STREAM = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-cache"),
                  (b"x-accel-buffering", b"no")]  # fmt: skip
 
@@ -180,13 +182,10 @@ class Exchange:
     async def _ask(self, choice: Choice, target: Target) -> Failure | None:
         """None when answered."""
         route = self._a.decision.route
-        body = {
-            **self._a.admitted.upstream,
-            "model": choice.ref.engine_model if choice.ref.version else route.base_model,
-        }
+        body = body_of(self._a.admitted.upstream, choice.ref.engine_model if choice.ref.version else route.base_model)
         path = "/v1/chat/completions" if self._a.admitted.chat else "/v1/completions"
         try:
-            response = await self._session.post(target.url + path, data=orjson.dumps(body), headers=HEADERS)
+            response = await self._session.post(target.url + path, data=body, headers=HEADERS)
         except BROKEN as error:
             return Failure(f"{target.replica}: {error!r}", again=True, rest=True)
         try:
@@ -272,7 +271,9 @@ class Exchange:
 
     async def _say_failed(self, refusal: Refusal) -> None:
         """An error answer; inside a stream one line with the error, then the end."""
-        if not self._call.started:
-            await self._call.refuse(refusal, self.headers())
-        elif self._a.admitted.wants.stream:
-            await self._call.write(frame(orjson.dumps(refusal.body())), more=False)
+        with contextlib.suppress(TimeoutError):  # a client that reads nothing does not keep its place for ever
+            async with asyncio.timeout(_SAY_S):
+                if not self._call.started:
+                    await self._call.refuse(refusal, self.headers())
+                elif self._a.admitted.wants.stream:
+                    await self._call.write(frame(orjson.dumps(refusal.body())), more=False)

@@ -172,11 +172,11 @@ class Gateway:
         supervisor = exchange.begin()
         self._running.add(supervisor)
         supervisor.add_done_callback(self._running.discard)
+        leaving = asyncio.create_task(call.gone())
         try:
-            while not supervisor.done():
-                # Comes when the client has left, or when the answer is complete.
-                if (await call.receive())["type"] == "http.disconnect":
-                    break
+            # Both: a supervisor that a bug ended has answered nothing, and its client would wait for ever.
+            await asyncio.wait((supervisor, leaving), return_when=asyncio.FIRST_COMPLETED)
         finally:
+            leaving.cancel()
             exchange.abort()
         await supervisor

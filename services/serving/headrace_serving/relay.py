@@ -1,6 +1,9 @@
 """Feedback comes in on the gateway's origin, with the app's key, and goes to the feedback service."""
 
+from urllib.parse import quote
+
 import aiohttp
+from yarl import URL
 
 from headrace_kit import tracing
 from headrace_schemas import KeyChanged
@@ -36,9 +39,11 @@ class FeedbackRelay:
             "accept-encoding": "identity",
             **{name: call.headers[name] for name in _PASSED_ON if name in call.headers},
         }
+        # The server has decoded the path: as it came it could not say `?`, `#` or `..` to the feedback service.
+        url = URL(self._url + quote(call.path), encoded=True)
         try:
             async with session.request(
-                call.method, self._url + call.path, data=body or None, headers=headers, timeout=self._timeout
+                call.method, url, data=body or None, headers=headers, timeout=self._timeout
             ) as response:
                 answer = await response.read()
         except (aiohttp.ClientError, OSError, TimeoutError) as error:

@@ -1,5 +1,6 @@
 """The engine's side of an exchange: what is sent with each call, how it may fail, and what its answers mean."""
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import aiohttp
@@ -24,6 +25,14 @@ class Failure(NamedTuple):
 
 class UpstreamFailed(Exception):
     """The engine broke off after bytes had gone to the client: nothing can be tried again."""
+
+
+def body_of(upstream: Mapping[str, Any], model: str) -> bytes:
+    """The request for the engine. Raises a 400 Refusal for one that can be read and not be written."""
+    try:
+        return orjson.dumps({**upstream, "model": model})
+    except orjson.JSONEncodeError as error:  # orjson reads 1024 levels and writes 254
+        raise Refusal(400, "invalid_json", f"the body cannot be passed on: {str(error).lower()}") from None
 
 
 def document_of(data: bytes) -> dict[str, Any]:

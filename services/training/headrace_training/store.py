@@ -5,7 +5,7 @@ from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Row, and_, func, insert, or_, select, update
+from sqlalchemy import Row, and_, func, insert, or_, select, tuple_, update
 from sqlalchemy.dialects.postgresql import insert as upsert
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -59,11 +59,14 @@ class Store:
         )
 
     async def choice(self, run: Run) -> list[tuple[Sample, int, str]]:
-        """Useful samples (sample, uses, spec digest) that fit the run's base model, newest first."""
+        """Useful samples (sample, uses, spec digest) that fit the run's base model: those that no run has used, then
+        the others, each newest first. Were unused ones cut off, they would start runs for ever and be in none.
+        """
         rows = await self._session.execute(
             select(SAMPLE.c.body, SAMPLE.c.uses, SAMPLE.c.spec_digest)
-            .where(SAMPLE.c.policy == run.policy, SAMPLE.c.base_model == run.base_model, SAMPLE.c.useful)
-            .order_by(SAMPLE.c.since.desc(), SAMPLE.c.trajectory_id)
+            .where(SAMPLE.c.policy == run.policy, SAMPLE.c.project == run.project)
+            .where(SAMPLE.c.base_model == run.base_model, SAMPLE.c.useful)
+            .order_by(SAMPLE.c.uses > 0, SAMPLE.c.since.desc(), SAMPLE.c.trajectory_id)
             .limit(LOOKED_AT)
         )
         return [(Sample.model_validate(body), uses, digest) for body, uses, digest in rows]
@@ -111,8 +114,8 @@ class Store:
         new = (
             await self._session.execute(
                 select(func.coalesce(func.sum(SAMPLE.c.mass), 0.0), func.count(), func.min(SAMPLE.c.since))
-                .where(SAMPLE.c.policy == spec.policy, SAMPLE.c.base_model == spec.base_model)
-                .where(SAMPLE.c.useful, SAMPLE.c.uses == 0)
+                .where(SAMPLE.c.policy == spec.policy, SAMPLE.c.project == spec.project)
+                .where(SAMPLE.c.base_model == spec.base_model, SAMPLE.c.useful, SAMPLE.c.uses == 0)
             )
         ).one()
         active = await self._session.scalar(
@@ -173,7 +176,6 @@ class Store:
         await self._held(run, changes)
         if not samples:
             return
-        ids = [s.sample_id for s in samples]
         await self._session.execute(
             insert(RUN_SAMPLE),
             [
@@ -187,10 +189,10 @@ class Store:
                 for n, s in enumerate(samples)
             ],
         )
+        # A revision that came since it was chosen says something that this run does not learn: it stays unused.
+        taken = tuple_(SAMPLE.c.trajectory_id, SAMPLE.c.revision).in_([(s.sample_id, s.revision) for s in samples])
         await self._session.execute(
-            update(SAMPLE)
-            .where(SAMPLE.c.project == run.project, SAMPLE.c.trajectory_id.in_(ids))
-            .values(uses=SAMPLE.c.uses + 1)
+            update(SAMPLE).where(SAMPLE.c.project == run.project, taken).values(uses=SAMPLE.c.uses + 1)
         )
 
     async def finish(self, run: Run, state: ExitReason, now: datetime, **values: Any) -> None:

@@ -80,9 +80,15 @@ class Worker:
             log.warning("run given back", run=run.run_id, reason=str(why))
             return False
         finally:
-            shutil.rmtree(folder, ignore_errors=True)
+            self.clear(run)
         RUN_SECONDS.labels(run.policy).observe(time.monotonic() - begun)
         return True
+
+    def clear(self, run: Run) -> None:
+        """Remove the run's folder, and those that killed workers left of it: users' words are in them."""
+        for folder in self.settings.work_dir.glob(f"{run.run_id}-*"):
+            if int(folder.name.rpartition("-")[2]) <= run.fencing_token:
+                shutil.rmtree(folder, ignore_errors=True)
 
     async def hold(self, run: Run, folder: Path, task: asyncio.Task[None]) -> None:
         """Renew the lease until the task is done. The task, and its trainer, end before this returns or raises."""
@@ -131,8 +137,9 @@ class Worker:
         status = await self.trainer.run(folder)
         trained = time.monotonic()
         result = result_in(folder) if status == 0 else None
-        if result is None:
-            log.error("trainer crashed", run=run.run_id, status=status, said=tail(folder / "trainer.log"))
+        if result is None or result.exit_reason is ExitReason.CANCELLED:
+            # Told to stop is no end either: whoever ends a service may tell its children first.
+            log.error("trainer ended", run=run.run_id, status=status, said=tail(folder / "trainer.log"))
             await self.give_back(run, counts=True)
             return
         if result.exit_reason is not ExitReason.COMPLETED:

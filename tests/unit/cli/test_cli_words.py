@@ -9,6 +9,7 @@ from headrace_cli.calls import sentence
 from headrace_cli.errors import Problem
 from headrace_cli.feedback import read_value
 from headrace_cli.names import parse
+from headrace_cli.policies import moved
 from headrace_cli.screen import clean, when
 
 
@@ -91,3 +92,19 @@ def test_a_misspelt_command_is_one_sentence_and_status_two(capsys, arguments, wo
 def test_every_command_has_a_help_of_its_own(capsys, command):
     assert run([*command, "--help"]) == 0
     assert "Usage: headrace" in capsys.readouterr().out
+
+
+def test_a_move_that_waits_says_for_what(capsys):
+    moved(
+        "support",
+        {
+            "status": "preparing",
+            "version": 1,
+            "epoch": 7,
+            "waits_for": "support@v1-0123456789ab is not ready on r1",
+            "route": {"champion": {"version": 0}},
+        },
+    )
+    said = capsys.readouterr().out
+    assert "(support@v1-0123456789ab is not ready on r1)" in said
+    assert "the base model answers" in said

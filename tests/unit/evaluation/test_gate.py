@@ -167,3 +167,10 @@ def test_heavier_cases_count_more_and_bets_stay_within_bounds():
     found = verdict(heavy)
     assert found.statistics.candidate == pytest.approx(1000 / 1010)
     assert found.verdict == "promote"
+
+
+def test_evidence_of_light_cases_is_not_scaled_up_before_the_heavy_ones_are_asked():
+    """Else two looks would bet on different scales, and a false promotion could be likelier than alpha."""
+    light = verdict(pairs([1.0] * 10, weight=0.1)).statistics.e_value
+    assert light == pytest.approx(e_value([0.1] * 10))
+    assert light < verdict(pairs([1.0] * 10)).statistics.e_value

@@ -200,3 +200,35 @@ async def test_a_process_killed_in_the_middle_leaves_every_record_it_had_said_it
     got = values(broker)
     assert got == list(range(len(got)))
     assert len(got) >= said
+
+
+async def test_a_disk_that_takes_no_new_segment_costs_records_and_no_file_of_somebody_else(tmp_path):
+    spool = Spool(tmp_path, segment_bytes=10)
+    spool.append(record(0))
+    blocker = tmp_path / f"{2:020d}.seg"
+    blocker.mkdir()
+    with pytest.raises(SpoolFull, match="new segment"):
+        spool.append(record(1))
+    blocker.rmdir()
+    spool.append(record(2))
+    broker = MemoryBroker()
+    await drain(spool, MemoryBus(broker))
+    assert values(broker) == [0, 2]
+
+
+async def test_a_disk_that_takes_no_cursor_ends_nothing_and_still_gets_room(tmp_path):
+    spool = Spool(tmp_path, segment_bytes=10)
+    for n in range(3):
+        spool.append(record(n))
+    (tmp_path / "cursor.tmp").mkdir()
+    broker = MemoryBroker()
+    task = asyncio.create_task(spool.run(MemoryBus(broker)))
+    try:
+        async with asyncio.timeout(10):
+            while len(values(broker)) < 3:
+                await asyncio.sleep(0.02)
+        assert not task.done()
+        assert len(list(tmp_path.glob("*.seg"))) < 3
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)

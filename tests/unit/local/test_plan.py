@@ -107,3 +107,8 @@ def test_every_variable_that_a_service_gets_is_one_that_a_settings_class_reads(p
     for name, spec in planned().items():
         if name in SERVICES:
             assert set(spec.env) - read == set(), name
+
+
+def test_evaluation_asks_with_a_key_of_its_own(planned, tmp_path):
+    known = load_or_make(layout(tmp_path))
+    assert planned()["evaluation"].env["EVALUATION_API_KEY"] == known.evaluation_api_key != known.api_key

@@ -217,6 +217,8 @@ def test_a_stale_fence_a_foreign_base_and_an_unknown_parent_are_refused_in_words
     assert "base model" in refusal(checkpoint(base_model="other"), **ask)
     assert "parent" in refusal(checkpoint(), **ask | {"parent": None})
     assert "digest" in refusal(checkpoint(parent_digest=B), **ask)
+    left = version(digest="", state=State.QUARANTINED, reason="rolled back to v0: it lies")
+    assert "it lies" in refusal(checkpoint(), **ask | {"parent": left})
 
 
 # ---- deadlines

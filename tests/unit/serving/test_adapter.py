@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 from safetensors.numpy import load, save
 
-from headrace_serving.adapter_store import read_header, verify
+from headrace_kit.testing import MemoryObjects
+from headrace_schemas.base import VersionRef
+from headrace_serving.adapter_store import AdapterStore, read_header, verify
 from headrace_serving.base_facts import read_base
 from headrace_serving.core.adapter import CONFIG_KEY, BadAdapter
 from headrace_serving.core.probes import finite, largest_change, long_prompt
@@ -157,3 +159,19 @@ def test_probes_see_what_changed_and_what_is_not_a_number():
     assert not finite([[-1.0], [float("nan")]])
     assert long_prompt(1024).tokens > 800
     assert long_prompt(512).tokens < 512
+
+
+@pytest.mark.parametrize("metadata", ['["a"]', '"text"', '{"headrace.adapter_config": 1}', "[" * 100_000])
+def test_metadata_of_any_shape_are_refused_and_end_no_agent(tmp_path, metadata):
+    header = f'{{"__metadata__": {metadata}}}'.encode()
+    with pytest.raises(BadAdapter):
+        check(tmp_path, len(header).to_bytes(8, "little") + header)
+
+
+@pytest.mark.parametrize("digest", ["", "..", "../other", "a" * 63])
+async def test_a_digest_that_is_none_never_becomes_a_path(tmp_path, digest):
+    (tmp_path / "other").mkdir()
+    store = AdapterStore(tmp_path / "cache", MemoryObjects(), 16, 1024)
+    ref = VersionRef(version=1, digest=digest, object_key="k", engine_model="m")
+    with pytest.raises(BadAdapter, match="digest"):
+        await store.fetch(ref, BASE, None)

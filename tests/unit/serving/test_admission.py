@@ -4,6 +4,7 @@ from hypothesis import strategies as st
 
 from headrace_serving.core.admission import admit
 from headrace_serving.core.refusal import Refusal
+from headrace_serving.upstream import body_of
 
 ASK = [{"role": "user", "content": "hello"}]
 EPISODE = "ep-" + "0" * 32
@@ -120,3 +121,19 @@ def test_whatever_comes_is_admitted_or_refused_in_words(body, chat_):
         assert refused.message
     else:
         assert admitted.upstream["return_token_ids"] is True
+
+
+def test_an_id_with_a_nul_is_refused_because_no_database_keeps_it():
+    with pytest.raises(Refusal) as refused:
+        chat(headrace={"actor": "a\x00b"})
+    assert refused.value.param == "headrace.actor"
+
+
+def test_a_body_that_can_be_read_but_not_passed_on_is_the_clients_fault():
+    deep = []
+    for _ in range(300):
+        deep = [deep]
+    upstream = chat(messages=[{"role": "user", "content": deep}]).upstream
+    with pytest.raises(Refusal) as refused:
+        body_of(upstream, "m")
+    assert (refused.value.status, refused.value.code) == (400, "invalid_json")

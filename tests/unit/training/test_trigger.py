@@ -54,7 +54,9 @@ def test_one_run_and_one_candidate_at_a_time():
     candidate = VersionRef(version=3, digest="0" * 64, engine_model="support@v3-000000000000")
     waiting = decide(spec(), route(load=(candidate,)), STANDING, KNOWN)
     assert not waiting.start
-    assert "v3" in waiting.because
+    assert "v3" in waiting.because and "person" not in waiting.because
+    manual = spec().model_copy(update={"gate": spec().gate.model_copy(update={"promote": "manual"})})
+    assert "person" in decide(manual, route(load=(candidate,)), STANDING, KNOWN).because
     assert not decide(spec(), route(canary=candidate, canary_share=0.1), STANDING, KNOWN).start
 
 

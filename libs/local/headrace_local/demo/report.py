@@ -79,8 +79,9 @@ def document(facts: Facts, pictures: dict[str, dict[str, str]]) -> str:
         verdict=html.escape(verdict),
         intro=html.escape(
             f"Simulated users of the {facts.world} assistant ask {facts.base_model}, and most say nothing. They like "
-            f"answers of {facts.style}. Nobody tells the learner so. Held-out questions are measured greedily and "
-            "never get feedback."
+            f"answers of {facts.style}. Nobody tells the learner so; the policy file only takes a little off liked "
+            "answers that are longer than the median liked one. Held-out questions are measured greedily and never get "
+            "feedback."
         ),
         tiles=tiles,
         learning=_picture(pictures["learning"], "Held-out satisfaction and tokens per answer over feedback"),
@@ -182,12 +183,13 @@ pre {{ background: var(--tile); border: 1px solid var(--line); border-radius: 8p
 <h1>{verdict}</h1><p>{intro}</p><div class=tiles>{tiles}</div>
 <h2>Learning from feedback</h2>{learning}
 <h2>Versions and the gate</h2>{gate}{versions}
-<h2>Before and after</h2>{examples}
+<h2>Before and after</h2><p>Not a sample: the first held-out questions whose answers users like now and did not like
+before; where those are fewer than three, others follow.</p>{examples}
 <h2>Rollback</h2>{rollback}
 <h2>Cost of an accepted answer</h2>{cost}<p>Computed as {prices}. Training runs on the same machine and is not in it:
 its time is below.</p>
 <h2>Where the time went</h2>{stages}
-<p>What users did: {reactions}.</p>{notes}
+<p>What users did: {reactions}. A request counts as failed when the client has tried it six times.</p>{notes}
 <h2>Run</h2><pre>{facts}</pre>
 </body></html>
 """

@@ -33,6 +33,7 @@ class Pair(NamedTuple):
     candidate: Answered
     champion: Answered
     weight: float
+    """As a share of the suite's heaviest case."""
 
 
 @dataclass(frozen=True)
@@ -89,8 +90,11 @@ def _finite(pair: Pair) -> bool:
 
 
 def _differences(pairs: Sequence[Pair], candidate: Callable[[Pair], float]) -> list[float]:
-    """Per case, scaled so that the heaviest case bets with its whole difference."""
-    heaviest = max(p.weight for p in pairs)
+    """Per case, scaled so that the suite's heaviest case bets with its whole difference.
+
+    The scale is the same at every look: evidence of looks that bet on different scales would not be of one game.
+    """
+    heaviest = max(1.0, *(p.weight for p in pairs))
     return [(candidate(p) - p.champion.score) * p.weight / heaviest for p in pairs]
 
 

@@ -61,4 +61,6 @@ def refusal(checkpoint: CheckpointSaved, *, highest_token: int, base_model: str,
         return f"its parent v{checkpoint.parent_version} is not known"
     if parent.digest != checkpoint.parent_digest:
         return f"its parent's digest is not that of v{checkpoint.parent_version}"
+    if parent.state is State.QUARANTINED:
+        return f"its parent v{parent.version} is quarantined: {parent.reason}"
     return None

@@ -79,7 +79,7 @@ def read_config(metadata: Mapping[str, str], base_model: str, max_rank: int) -> 
         said = json.loads(metadata[CONFIG_KEY])
     except KeyError:
         raise BadAdapter(f"the file's metadata has no {CONFIG_KEY}") from None
-    except ValueError:
+    except (ValueError, RecursionError):
         raise BadAdapter(f"{CONFIG_KEY} in the file's metadata is not JSON") from None
     if not isinstance(said, dict):
         raise BadAdapter(f"{CONFIG_KEY} in the file's metadata is not an object")

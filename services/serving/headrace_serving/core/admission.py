@@ -189,8 +189,10 @@ def _text(ours: Mapping[str, Any], name: str, *others: object) -> str | None:
     for value in (ours.get(name), *others):
         if value is None or value == "":
             continue
-        if not isinstance(value, str) or len(value) > 200:
-            raise Refusal(400, "invalid_value", f"{name} is a string of at most 200 characters", f"headrace.{name}")
+        if not isinstance(value, str) or len(value) > 200 or "\x00" in value:
+            raise Refusal(
+                400, "invalid_value", f"{name} is a string of at most 200 characters without NUL", f"headrace.{name}"
+            )
         return value
     return None
 

@@ -47,7 +47,8 @@ def decide(spec: PolicySpec, route: RouteChanged | None, standing: Standing, kno
         return Decision(False, "the policy has no route yet")
     if route.canary is not None or route.load:
         pending = ", ".join(f"v{ref.version}" for ref in (route.canary, *route.load) if ref is not None)
-        return Decision(False, f"{pending} waits for its verdict")
+        person = ", or for a person to promote it" if spec.gate.promote == "manual" else ""
+        return Decision(False, f"{pending} waits for its verdict{person}")
     if standing.checkpoint_at is not None and standing.now - standing.checkpoint_at < ROUTED_WITHIN:
         return Decision(False, "the newest checkpoint is not registered yet")
     if standing.new_mass >= trigger.events:
