@@ -35,6 +35,9 @@ class _Subscription:
     topic: Topic
     handler: Handler
     expected: dict[Partition, int | None] = field(default_factory=dict)
+    """The next offset by Postgres; None where it has none yet, absent where it was not asked."""
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Positioning and handling take turns: clients hand out records while they still tell of an assignment."""
 
 
 class Consumer:
@@ -79,13 +82,14 @@ class Consumer:
     async def _on_assigned(
         self, subscription: _Subscription, assignment: Assignment, partitions: Sequence[Partition]
     ) -> None:
-        subscription.expected.clear()
-        for partition in partitions:
-            try:
-                await self._position(subscription, assignment, partition)
-            except Retryable as error:
-                log.warning("offset not readable yet", topic=partition[0], error=str(error))
-                self._pause(subscription, assignment, partition, None)
+        async with subscription.turn:
+            subscription.expected.clear()
+            for partition in partitions:
+                try:
+                    await self._position(subscription, assignment, partition)
+                except Retryable as error:
+                    log.warning("offset not readable yet", topic=partition[0], error=str(error))
+                    self._pause(subscription, assignment, partition, None)
 
     async def _position(
         self, subscription: _Subscription, assignment: Assignment, partition: Partition, default: int | None = None
@@ -111,15 +115,23 @@ class Consumer:
     # ---- records ----------------------------------------------------------------------------------------------------
     async def _on_records(self, subscription: _Subscription, assignment: Assignment, records: Sequence[Record]) -> None:
         self.moved_at = self._clock.monotonic()
-        for partition, batch in by_partition(records).items():
-            await self._take(subscription, assignment, partition, batch)
+        async with subscription.turn:
+            for partition, batch in by_partition(records).items():
+                await self._take(subscription, assignment, partition, batch)
 
     async def _take(
         self, subscription: _Subscription, assignment: Assignment, partition: Partition, batch: list[Record]
     ) -> None:
         if partition in self.stopped:
             return
-        expected = subscription.expected.get(partition)
+        if partition not in subscription.expected:  # they came before the news of the assignment
+            try:
+                await self._position(subscription, assignment, partition)
+            except Retryable as error:
+                log.warning("offset not readable yet", topic=partition[0], error=str(error))
+                self._pause(subscription, assignment, partition, batch[0].offset)
+                return
+        expected = subscription.expected[partition]
         fresh = [r for r in batch if expected is None or r.offset >= expected]
         if len(fresh) < len(batch):
             # A few after a rebalance; many where a topic was made anew under offsets that an older one left.
@@ -203,7 +215,8 @@ class Consumer:
             while True:
                 await asyncio.sleep(self.PAUSE_S)
                 try:
-                    await self._position(subscription, assignment, partition, offset)
+                    async with subscription.turn:
+                        await self._position(subscription, assignment, partition, offset)
                 except Retryable as error:
                     log.warning("partition stays paused", topic=partition[0], partition=partition[1], error=str(error))
                 except Exception as bug:  # it would stay paused for ever, and nobody would know

@@ -57,7 +57,7 @@ class Run:
 
     async def __aexit__(self, *_):
         self.stop.set()
-        await asyncio.wait_for(self.task, 10)
+        await asyncio.wait_for(self.task, 40)
 
     def state(self, name):
         return self.supervisor.processes[name]
@@ -67,7 +67,7 @@ async def test_a_process_starts_only_when_what_it_needs_is_ready(tmp_path):
     flag = tmp_path / "flag"
     first = shell("first", f"sleep 0.2; touch {flag}; exec sleep 60", ready=FileExists(flag))
     async with Run(tmp_path, ProcessSpec("second", SLEEP, after=("first",)), first) as run:
-        await asyncio.wait_for(run.ready.wait(), 5)
+        await asyncio.wait_for(run.ready.wait(), 40)
     began = next(change for change in run.changes if change["second"] == "starting")
     assert began["first"] == "ready"
 
@@ -76,7 +76,7 @@ async def test_those_that_need_nothing_of_each_other_start_side_by_side(tmp_path
     slow = [shell(f"step{n}", "sleep 0.5", once=True) for n in range(4)]
     began = time.monotonic()
     async with Run(tmp_path, *slow) as run:
-        await asyncio.wait_for(run.ready.wait(), 5)
+        await asyncio.wait_for(run.ready.wait(), 40)
     assert time.monotonic() - began < 1.5
 
 
@@ -103,7 +103,7 @@ async def test_a_dead_process_takes_what_it_started_with_it(tmp_path):
 async def test_a_process_that_never_becomes_ready_fails_the_stack_and_says_why(tmp_path):
     run = Run(tmp_path, ProcessSpec("well", SLEEP), shell("ill", "echo no disk left; exit 7"))
     with pytest.raises(StackFailedError, match=r"ill ended with status 7(?s:.)*no disk left"):
-        await asyncio.wait_for(run.supervisor.run(run.stop, run.ready.set), 10)
+        await asyncio.wait_for(run.supervisor.run(run.stop, run.ready.set), 40)
     assert run.state("ill").status == "failed"
     assert not alive(run.state("well").pid)
 
@@ -111,14 +111,14 @@ async def test_a_process_that_never_becomes_ready_fails_the_stack_and_says_why(t
 async def test_a_program_that_is_not_there_is_named(tmp_path):
     run = Run(tmp_path, ProcessSpec("part", ("no-such-program",)))
     with pytest.raises(StackFailedError, match="cannot start no-such-program: No such file"):
-        await asyncio.wait_for(run.supervisor.run(run.stop, run.ready.set), 10)
+        await asyncio.wait_for(run.supervisor.run(run.stop, run.ready.set), 40)
 
 
 async def test_a_step_whose_result_is_there_is_not_run(tmp_path):
     result = tmp_path / "result"
     result.mkdir()
     async with Run(tmp_path, shell("step", "exit 1", once=True, result=result)) as run:
-        await asyncio.wait_for(run.ready.wait(), 5)
+        await asyncio.wait_for(run.ready.wait(), 40)
         assert run.state("step").status == "done"
 
 
@@ -127,7 +127,7 @@ async def test_a_step_that_breaks_off_leaves_no_result(tmp_path):
     broken = shell("step", f"mkdir {partial}; exit 1", once=True, result=result, partial=partial)
     run = Run(tmp_path, broken)
     with pytest.raises(StackFailedError):
-        await asyncio.wait_for(run.supervisor.run(run.stop, run.ready.set), 10)
+        await asyncio.wait_for(run.supervisor.run(run.stop, run.ready.set), 40)
     assert not result.exists()
 
 
