@@ -48,7 +48,7 @@ async def test_the_id_comes_at_once_and_is_the_one_that_arrives(make):
         user = make(server.url, "hr_key")
         began = time.perf_counter()
         given = user.client.accepted("chatcmpl-1", comment="good", source="u_1", tags={"surface": "editor"})
-        assert time.perf_counter() - began < 0.2
+        assert time.perf_counter() - began < 1.0
         assert await user.flush()
         assert list(server.accepted) == [given]
         assert server.accepted[given]["tags"] == {"surface": "editor"}
@@ -159,7 +159,7 @@ async def test_close_does_not_wait_longer_than_told(make):
         user.client.accepted("a")
         began = time.perf_counter()
         await user.close(0.4)
-        assert time.perf_counter() - began < 1.5
+        assert time.perf_counter() - began < 1.9
         assert user.client.stats.dropped == 1
         await user.close()
 
