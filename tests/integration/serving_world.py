@@ -162,7 +162,7 @@ class World:
     def reports(self):
         return [decode(r, AdapterObserved) for r in self.broker.all(topic_of(AdapterObserved).name())]
 
-    async def until(self, what, seconds=5.0):
+    async def until(self, what, seconds=20.0):
         async with asyncio.timeout(seconds):
             while not (self.reports() and what(self.reports()[-1])):
                 await asyncio.sleep(0.01)

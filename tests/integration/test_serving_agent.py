@@ -152,9 +152,12 @@ async def test_an_adapter_that_the_engine_lost_is_loaded_and_proved_again(tmp_pa
     async with agent(tmp_path, world, engine):
         await world.route(champion=ref)
         await world.state_of(ref, "ready")
+        said = len(world.reports())
         engine.adapters.clear()
-        await world.state_of(ref, "loading")
+        # Loading takes no time here, so its report may not be the last one when one looks.
+        await world.until(lambda _: any(not r.ready(ref.engine_model) for r in world.reports()[said:]))
         await world.state_of(ref, "ready")
+        assert ref.engine_model in engine.adapters
 
 
 async def test_a_restarted_agent_says_nothing_false_and_loads_nothing_twice(tmp_path, world, engine):
